@@ -55,6 +55,10 @@ export default definePlugin<CorsOptions>({
   observesRoutes: true,
   options: membersOf(CorsSection),
   async setup (app, options) {
+    // It would throw outside of any promise.
+    if (app.hasPlugin('@fastify/cors')) {
+      throw new Error('the app has registered @fastify/cors: remove it, or register it and "tenantry/plugins/cors" in separate contexts')
+    }
     const section = completed(options)
     const isPlatforms = createOriginMatch(section.origins)
     const paths = routePathsOf(app)

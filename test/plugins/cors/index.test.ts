@@ -1,4 +1,5 @@
 /** CORS of the platform: preflights, responses, errors, faults of the document. */
+import fastifyCors from '@fastify/cors'
 import Fastify from 'fastify'
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
@@ -170,4 +171,7 @@ test('the plugin works in its own app', async (t) => {
   const response = await own.inject({ method: 'OPTIONS', url: '/things', headers: { origin: app, 'access-control-request-method': 'GET' } })
   t.match(response, { statusCode: 204, headers: { 'access-control-allow-origin': app, 'access-control-allow-methods': 'GET, HEAD' } })
   await t.rejects(async () => await Fastify().register(cors, { origins: ['app.example.com'] }), /expected an origin as sent by browsers/)
+  const twice = Fastify()
+  await twice.register(fastifyCors)
+  await t.rejects(async () => await twice.register(cors, { origins: [app] }), /the app has registered @fastify\/cors/)
 })
