@@ -69,8 +69,9 @@ const number = /^-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?$/
 const colonNext = /\s*:/y
 
 function parseExact (text: string, isSent: boolean): unknown {
-  const marked = withMarks(text, isSent)
-  if (marked === text) return JSON.parse(text)
+  const exact: Exact[] = []
+  const marked = withMarks(text, isSent, exact)
+  if (exact.length === 0) return JSON.parse(text)
   let value: unknown
   try {
     value = JSON.parse(marked)
@@ -78,22 +79,26 @@ function parseExact (text: string, isSent: boolean): unknown {
     // The same error as for other texts.
     return JSON.parse(text)
   }
-  return withoutMarks(value)
+  return withoutMarks(value, exact)
 }
 
-/** The text with each number that a double would change as a marked string. Linear: strings are skipped, literals read once. */
-function withMarks (text: string, isSent: boolean): string {
+/**
+ * Adds each number that a double would change to `exact`, and returns the text with marked indexes in place of these numbers. Linear:
+ * strings are skipped, literals read once.
+ */
+function withMarks (text: string, isSent: boolean, exact: Exact[]): string {
   let marked = ''
   let copied = 0
-  let index = 0
+  // Not looked up for each number: the next string may be far away.
+  let quote = quoteFrom(text, 0)
   literals.lastIndex = 0
   let found = literals.exec(text)
   while (found !== null) {
-    const quote = text.indexOf('"', index)
-    if (quote !== -1 && quote < found.index) {
-      index = endOfString(text, quote) + 1
-      if (found.index < index) {
-        literals.lastIndex = index
+    if (quote < found.index) {
+      const next = endOfString(text, quote) + 1
+      quote = quoteFrom(text, next)
+      if (found.index < next) {
+        literals.lastIndex = next
         found = literals.exec(text)
       }
       continue
@@ -101,14 +106,19 @@ function withMarks (text: string, isSent: boolean): string {
     const [literal] = found
     const end = found.index + literal.length
     if (isSent && isTooLong(literal)) throw new NumberTooLongError()
-    if (number.test(literal) && isExact(numberOf(literal)) && !isName(text, end)) {
-      marked += `${text.slice(copied, found.index)}"${mark}${literal}"`
+    const value = number.test(literal) && !isName(text, end) ? numberOf(literal) : 0
+    if (isExact(value)) {
+      marked += `${text.slice(copied, found.index)}"${mark}${exact.push(value) - 1}"`
       copied = end
     }
-    index = end
     found = literals.exec(text)
   }
-  return copied === 0 ? text : marked + text.slice(copied)
+  return marked + text.slice(copied)
+}
+
+function quoteFrom (text: string, start: number): number {
+  const quote = text.indexOf('"', start)
+  return quote === -1 ? Infinity : quote
 }
 
 function isTooLong (literal: string): boolean {
@@ -123,7 +133,8 @@ function isName (text: string, end: number): boolean {
   return colonNext.test(text)
 }
 
-function withoutMarks (value: unknown): unknown {
+function withoutMarks (value: unknown, exact: readonly Exact[]): unknown {
+  const unmarked = (text: string) => text.startsWith(mark) ? exact[Number(text.slice(mark.length))] : undefined
   if (typeof value === 'string') return unmarked(value) ?? value
   if (!isOpen(value)) return value
   exactRoots.add(value)
@@ -133,20 +144,14 @@ function withoutMarks (value: unknown): unknown {
     for (const name of Object.keys(next)) {
       const member = members[name]
       if (typeof member === 'string') {
-        const exact = unmarked(member)
-        if (exact !== undefined) members[name] = exact
+        const number = unmarked(member)
+        if (number !== undefined) members[name] = number
       } else if (isOpen(member)) {
         open.push(member)
       }
     }
   }
   return value
-}
-
-function unmarked (text: string): Exact | undefined {
-  if (!text.startsWith(mark)) return undefined
-  const exact = numberOf(text.slice(mark.length))
-  return isExact(exact) ? exact : undefined
 }
 
 function isOpen (value: unknown): value is Record<string, unknown> | unknown[] {

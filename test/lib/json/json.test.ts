@@ -168,6 +168,17 @@ test('invalid JSON is rejected', async (t) => {
   }
 })
 
+test('the next string is not looked up again for each number', (t) => {
+  const numbers = Array(1000).fill('9007199254740993').join(',')
+  for (const text of [`[${numbers}]`, `[${numbers},"a",${numbers}]`]) {
+    const calls = t.capture(String.prototype, 'indexOf', String.prototype.indexOf)
+    parseJson(text)
+    calls.restore()
+    t.ok(calls().length < 10)
+  }
+  t.end()
+})
+
 test('names such as __proto__ are ordinary members', async (t) => {
   const value = parseJson('{"__proto__":9007199254740993,"a":{"__proto__":{"b":9007199254740993}}}')
   t.equal(Object.getPrototypeOf(value), Object.prototype)
