@@ -205,7 +205,7 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
     } else if (additionalProperties) {
       result[name] = readAnything(node, member, at, walk)
     } else if (patterns.length > 0) {
-      walk.faults.add(at, `expected ${node.expected ?? 'another name'} as the name`)
+      walk.faults.add(at, `expected ${node.expected ?? 'a text without line breaks'} as the name`)
     } else {
       const suggestion = nearest(name, Object.keys(properties))
       if (suggestion !== undefined) (misspelt ??= new Set()).add(suggestion)

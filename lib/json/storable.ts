@@ -25,7 +25,8 @@ export function storableJson (text: string): string {
   return text.replace(escapes, (escape) => escape.length > 2 ? '\uFFFD' : escape)
 }
 
-/** Like `isStorable`, for JSON text, which has these characters as escapes. */
+/** Like `isStorable`, for JSON text, which has these characters as escapes. Texts of callers may have them in capital letters. */
 export function isStorableJson (text: string): boolean {
-  return !((text.includes('\\u0000') || text.includes('\\ud')) && /(?<!\\)(?:\\\\)*\\u(?:0000|d)/.test(text))
+  const hasEscapes = text.includes('\\u0000') || text.includes('\\ud') || text.includes('\\uD')
+  return !(hasEscapes && /(?<!\\)(?:\\\\)*\\u(?:0000|[dD])/.test(text))
 }

@@ -2,6 +2,7 @@
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
+import { isStorable, unstorableText } from '../json/storable.js'
 import { ConfigError, type Fault, pointerTo } from '../schema/faults.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
 
@@ -32,6 +33,7 @@ interface Size {
   bytes: number
   values: number
   templates: number
+  isUnstorable?: boolean
 }
 
 /**
@@ -131,7 +133,7 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
       size.bytes += value.length
       return []
     }
-    size.bytes += jsonBytes(value)
+    addText(size, value)
     size.templates += templatesIn(value)
     return []
   }
@@ -152,8 +154,14 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
     return []
   }
   size.bytes += Math.max(0, names.length - 1)
-  for (const name of names) size.bytes += jsonBytes(name) + 1
+  size.bytes += names.length
+  for (const name of names) addText(size, name)
   return Object.values(value)
+}
+
+function addText (size: Size, text: string): void {
+  size.bytes += jsonBytes(text)
+  if (!isStorable(text)) size.isUnstorable = true
 }
 
 function jsonBytes (text: string): number {
@@ -170,6 +178,7 @@ function templatesIn (text: string): number {
 }
 
 function exceeded (size: Size, { what, bytes, values, templates }: Bounds): string | null {
+  if (size.isUnstorable === true) return `${what} ${unstorableText}`
   if (size.bytes > bytes) return `${what} can have at most ${shown(bytes)} bytes as JSON`
   if (size.values > values) return `${what} can have at most ${shown(values)} values`
   return size.templates > templates ? `${what} can have at most ${shown(templates)} templates` : null

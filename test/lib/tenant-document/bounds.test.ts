@@ -28,6 +28,15 @@ t.test('each bound is enforced', async (t) => {
       /^\/settings: the section `settings` can have at most 65,536 bytes/
     ],
     [
+      'characters of settings',
+      { settings: { a: '\u0001😀' } },
+      { settings: { a: [{ 'b\ud800': 1 }] } },
+      /^\/settings: the section `settings` must not contain the character NUL/
+    ],
+    ['characters of a route', { routes: [small(0)] }, {
+      routes: [{ ...small(0), response: 'a\0' }]
+    }, /^\/routes\/0: a route must not contain the character NUL/],
+    [
       'levels of settings',
       { settings: nested(16) },
       { settings: nested(17) },

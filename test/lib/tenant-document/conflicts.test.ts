@@ -64,7 +64,7 @@ t.test('an invalid path is rejected, so that no spelling of a built-in path is a
     '/x:a',
     'health',
     '',
-    '/:__proto__\u0000',
+    '/:__proto__\u0001',
     '/a\n'
   ]
   for (const path of paths) t.match(await faultsOf({ routes: [at(path)] }), [/^\/routes\/0\/path: /], JSON.stringify(path))
