@@ -65,7 +65,7 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
     for (const [index, inner] of (step.parallel ?? []).entries()) visit(inner, pointerTo(at, 'parallel', index))
   }
   for (const [index, step] of steps.entries()) visit(step, pointerTo(pointer, index))
-  bound(pointer, queries, maxDatabaseSteps, "too many steps of the kind `database` in a tenant's workflow:")
+  bound(pointer, queries, maxDatabaseSteps, "too many steps of the type `database` in a tenant's workflow:")
   bound(pointer, counts.filters, maxRouteFilters, "too many filters in a tenant's workflow:")
   bound(pointer, counts.embeds, maxRouteEmbeds, "too many embedded tables in a tenant's workflow:")
   bound(pointer, expressions, maxExpressions, 'too many characters in the expressions of a workflow:')

@@ -55,12 +55,12 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   const known = new Set<string>([...ofEvery, ...required, ...optional])
   for (const name of Object.keys(step)) {
     if (!known.has(name)) {
-      faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: expected one of ${[...known].join(', ')}`)
+      faults.add(pointerTo(pointer, name), `a step of the type \`${kind}\` has no \`${name}\`: expected one of ${[...known].join(', ')}`)
     }
   }
   for (const name of required) {
     if (step[name] === undefined || step[name] === '') {
-      faults.add(pointerTo(pointer, name), `missing: required by steps of the kind \`${kind}\``)
+      faults.add(pointerTo(pointer, name), `missing: required by steps of the type \`${kind}\``)
     }
   }
   if (kind === 'switch' && step.default === undefined && Object.keys(step.cases ?? {}).length === 0) {

@@ -76,7 +76,7 @@ export function isStorageOperation (name: unknown): name is StorageOperation {
 
 export const storageStep = {
   check ({ operation, params = {}, data }: Readonly<Record<string, unknown>>): readonly MemberFault[] {
-    const faults = data === undefined ? [] : [{ pointer: '/data', message: 'a step of the kind `storage` takes its values from `params`' }]
+    const faults = data === undefined ? [] : [{ pointer: '/data', message: 'a step of the type `storage` takes its values from `params`' }]
     if (!isStorageOperation(operation)) {
       const near = nearest(String(operation), names)
       const suggestion = near === undefined ? '' : `; did you mean "${near}"?`
@@ -99,7 +99,7 @@ export const realtimeStep: StepKind = {
   check ({ room, params, operation, prompt, model, responseFormat }) {
     const unknown = Object.entries({ params, operation, prompt, model, responseFormat }).filter(([, value]) => value !== undefined)
     return [
-      ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the kind `realtime` has `room`, `event` and `data`' })),
+      ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the type `realtime` has `room`, `event` and `data`' })),
       ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
         ? []
         : [{ pointer: '/room', message: 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]

@@ -147,7 +147,7 @@ function compileRunner (
   if (runner === undefined) {
     faults.add(
       `${pointer}/type`,
-      `there is no runner for steps of the kind \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`
+      `there is no runner for steps of the type \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`
     )
   }
   const { prompt, model, responseFormat, operation, data, params, room, event } = step

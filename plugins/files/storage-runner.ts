@@ -1,4 +1,4 @@
-/** Runs workflow steps of the kind `storage`. */
+/** Runs workflow steps of the type `storage`. */
 import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { failure, isFailure } from '../../lib/errors.js'

@@ -99,7 +99,7 @@ declare module 'fastify' {
 
 export interface RouteFiles<Request = FastifyRequest> {
   readonly rules: FileRules
-  /** Runs workflow steps of the kind `storage`. */
+  /** Runs workflow steps of the type `storage`. */
   readonly step: StepRunner
   /**
    * Reads the form of the request. Its files are not readable before `complete`. Rejects with `mediaTypeUnsupported`, `badRequest`,

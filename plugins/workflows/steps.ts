@@ -117,7 +117,7 @@ async function runOther (
 ): Promise<StepOutcome> {
   const { journal, steps, signal, caller = noTools } = host
   const runner = steps[kind]
-  if (runner === undefined) throw new Error(`there is no runner for steps of the kind ${kind}`)
+  if (runner === undefined) throw new Error(`there is no runner for steps of the type ${kind}`)
   const evaluated = members.evaluate(scope)
   const until = ends === Infinity ? clock.now() + defaultTimeoutMs : ends
   return completed(

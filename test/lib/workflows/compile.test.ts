@@ -38,7 +38,7 @@ test('faults of steps are reported with their places', async (t) => {
       /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 already has the id "list"/
     ],
     ['an unknown member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: a step cannot have the id "__proto__"/],
-    ['a member of another type', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the kind `database` has no `prompt`/],
+    ['a member of another type', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the type `database` has no `prompt`/],
     ['a missing member', [{ id: 'a', type: 'integration', integration: 'chat' }], /\/steps\/0\/action: missing/],
     ['a switch without targets', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch selects no step/],
     [
@@ -124,7 +124,7 @@ test('faults of steps are reported with their places', async (t) => {
     const [found] = faultsOf(route({ steps: [{ id: 'a', type, ...type === 'llm' ? { prompt: 'p' } : { operation: 'put' } }] }), {
       catalogue
     })
-    t.match(found, /\/steps\/0\/type: there is no runner for steps of the kind/)
+    t.match(found, /\/steps\/0\/type: there is no runner for steps of the type/)
   }
 })
 
@@ -197,7 +197,7 @@ test("a document's faults are reported without tables", async (t) => {
     }),
     [
       /^\/workflows\/1\/id: the workflow at \/workflows\/0 already has the id "y"/,
-      /^\/workflows\/0\/steps\/0\/type: there is no runner for steps of the kind `llm`/,
+      /^\/workflows\/0\/steps\/0\/type: there is no runner for steps of the type `llm`/,
       /^\/workflows\/0\/steps\/0\/prompt: `body.x`: `body` is not available here/,
       /^\/routes\/0\/workflow\/ref: no workflow of this document has the id "x"/
     ]
@@ -282,7 +282,7 @@ test("a tenant's workflows are bounded, and available only to its own routes", a
   ])
   t.match(
     await tenantFaults({ workflows: [{ id: 'w', steps: Array.from({ length: 51 }, (_, index) => ({ ...note, id: `s${index}` })) }] }),
-    [/^\/workflows\/0\/steps: too many steps of the kind `database` in a tenant's workflow: at most 50, got 51/]
+    [/^\/workflows\/0\/steps: too many steps of the type `database` in a tenant's workflow: at most 50, got 51/]
   )
   t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.text.matches("(a+)+b")' }] }] }), [
     /^\/workflows\/0\/steps\/0\/condition: .*not allowed in a tenant's document/

@@ -1,4 +1,4 @@
-/** Workflow steps of the kind `storage`. */
+/** Workflow steps of the type `storage`. */
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
