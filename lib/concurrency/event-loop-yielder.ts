@@ -66,7 +66,7 @@ interface LatestRequest {
   at: number
 }
 
-export class Turns {
+export class EventLoopTurns {
   /** Long work ran within the last second: each request must be reported with `noteRequest`. Only this class changes it. */
   isActive = false
   readonly #clock: Clock
@@ -248,7 +248,7 @@ function workedAt ({ worked, at }: Account, now: number): number {
 }
 
 /** The turns of the process. */
-export const turns = new Turns()
+export const turns = new EventLoopTurns()
 
 export function tenantAccount (tenant: TenantId): string {
   return `tenant ${tenant}`

@@ -4,6 +4,7 @@
  */
 import { failure, retryIn } from '../errors.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
+import { KeyCounts } from './key-counts.js'
 
 const maxOfTenant = 67_108_864 // bytes
 const maxInAll = 4 * maxOfTenant
@@ -34,7 +35,7 @@ export interface ResultMemory {
 }
 
 export function createResultMemory (): ResultMemory {
-  const byTenant = new Map<TenantRef, number>()
+  const byTenant = new KeyCounts<TenantRef>()
   let total = 0
 
   return {
@@ -44,9 +45,7 @@ export function createResultMemory (): ResultMemory {
     hold (tenant) {
       let own = 0
       const add = (bytes: number): void => {
-        const ofTenant = (byTenant.get(tenant) ?? 0) + bytes
-        if (ofTenant > 0) byTenant.set(tenant, ofTenant)
-        else byTenant.delete(tenant)
+        byTenant.add(tenant, bytes)
         own += bytes
         total += bytes
       }
@@ -55,7 +54,7 @@ export function createResultMemory (): ResultMemory {
         value: (length) => add(length * parsed),
         drop: (length) => add(-length),
         requireRoom () {
-          const ofTenant = byTenant.get(tenant) ?? 0
+          const ofTenant = byTenant.of(tenant)
           // Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another.
           if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * byTenant.size > maxInAll))) throw busy()
         },

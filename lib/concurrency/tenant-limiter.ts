@@ -4,6 +4,7 @@
  */
 import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
+import { KeyCounts } from './key-counts.js'
 
 const defaultWait = 2000 // ms of waiting for a place
 
@@ -30,23 +31,16 @@ export function createTenantLimiter (
   { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
 ): TenantLimiter {
   const gate = new FairSemaphore(maxInAll, maxWait)
-  const under = new Map<TenantRef, number>()
-
-  function leave (tenant: TenantRef): void {
-    const left = (under.get(tenant) ?? 0) - 1
-    if (left > 0) under.set(tenant, left)
-    else under.delete(tenant)
-  }
+  const running = new KeyCounts<TenantRef>()
 
   return {
     async run (tenant, work) {
-      const before = under.get(tenant) ?? 0
-      if (isTenant(tenant) && before >= maxOfTenant) throw tooManyOfTenant()
-      under.set(tenant, before + 1)
+      if (isTenant(tenant) && running.of(tenant) >= maxOfTenant) throw tooManyOfTenant()
+      running.add(tenant, 1)
       try {
         return await gate.run(tenant, tooManyInAll, work)
       } finally {
-        leave(tenant)
+        running.add(tenant, -1)
       }
     },
     close: () => gate.close()

@@ -1,6 +1,7 @@
 /** Long work that may arrive in floods: a limited number at once, the rest in turns, one for each tenant. */
 import type { TenantRef } from '../identity/tenant-ref.js'
 import { type Account, FairSemaphore } from './fair-semaphore.js'
+import { KeyCounts } from './key-counts.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */
@@ -22,27 +23,21 @@ export interface Turns {
 
 export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {
   const gate = new FairSemaphore(max, timeoutMs, false)
-  const waiting = new Map<TenantRef, number>()
+  const waiting = new KeyCounts<TenantRef>()
 
   function enter (tenant: TenantRef): Promise<Account> {
-    const ahead = waiting.get(tenant) ?? 0
+    const ahead = waiting.of(tenant)
     if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
-    waiting.set(tenant, ahead + 1)
+    waiting.add(tenant, 1)
     return new Promise((resolve, reject) => {
       gate.acquire(tenant, (account) => {
-        stopWaiting(tenant)
+        waiting.add(tenant, -1)
         resolve(account)
       }, () => {
-        stopWaiting(tenant)
+        waiting.add(tenant, -1)
         reject(busy())
       })
     })
-  }
-
-  function stopWaiting (tenant: TenantRef): void {
-    const left = (waiting.get(tenant) ?? 0) - 1
-    if (left > 0) waiting.set(tenant, left)
-    else waiting.delete(tenant)
   }
 
   return {

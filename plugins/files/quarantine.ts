@@ -5,13 +5,14 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } from '../../lib/files/clamd.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
+import { writeInfected, writeReleased } from './events.js'
 import { fileOf, keyOf, type Writer } from './store.js'
-import { writeInfected, writeReleased } from './traces.js'
 import type { StoredFile } from './types.js'
 
 const atOnce = 4 // scans of a process; clamd has ten threads by default
@@ -38,7 +39,7 @@ export type Quarantine = ReturnType<typeof createQuarantine>
 export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now, log }: QuarantineParts) {
   const gate = new FairSemaphore(atOnce, turnMs, false)
   const end = new AbortController()
-  const working = new Map<string, number>()
+  const working = new KeyCounts<Owner>()
   const workers = new Set<Promise<void>>()
   /** Tenants whose workers check once more before they end. */
   const again = new Set<string>()
@@ -52,20 +53,17 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   /** Scans files of the tenant until none is due. */
   function start (tenant: Owner): void {
     if (!canScan()) return
-    const count = working.get(tenant) ?? 0
-    if (count >= ofTenant) {
+    if (working.of(tenant) >= ofTenant) {
       again.add(tenant)
       return
     }
-    working.set(tenant, count + 1)
+    working.add(tenant, 1)
     const worker = work(tenant)
       // The next check tries again.
       .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned: retrying'))
       .finally(() => {
         workers.delete(worker)
-        const left = (working.get(tenant) ?? 0) - 1
-        if (left > 0) working.set(tenant, left)
-        else working.delete(tenant)
+        working.add(tenant, -1)
         if (again.delete(tenant)) start(tenant)
       })
     workers.add(worker)
@@ -132,7 +130,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     const tenants = await scans.dueTenants(last, new Date(now()), tenantsPerCheck)
     // The next check begins after the last tenant of this one.
     last = tenants.length < tenantsPerCheck ? '' : tenants.at(-1) ?? ''
-    for (const tenant of tenants) for (let count = working.get(tenant) ?? 0; count < ofTenant; count++) start(tenant)
+    for (const tenant of tenants) for (let count = working.of(tenant); count < ofTenant; count++) start(tenant)
   }
 
   function checkOnce (): void {

@@ -3,6 +3,7 @@
  * wait. Tenants take turns in the next write, and one tenant's jobs block no other's: items that fail with the rest are written again
  * separately, beside the others.
  */
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { InsertOptions, NewJob, Outcome } from './insert.js'
@@ -43,7 +44,7 @@ interface Waiting<Of extends Item> {
 export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   /** By tenant, in the order of their turns. */
   const waiting = new Map<Owner, Set<Waiting<Of>>>()
-  const bytesOf = new Map<Owner, number>()
+  const bytesOf = new KeyCounts<Owner>()
   let waitingBytes = 0
   /** Tenants whose jobs are written again separately: their later jobs wait for that. */
   const separate = new Set<string>()
@@ -85,12 +86,12 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
 
   function enter (entry: Waiting<Of>): void {
     const { job: { tenant }, bytes } = entry.item
-    const own = bytesOf.get(tenant) ?? 0
+    const own = bytesOf.of(tenant)
     if (own > 0 && (own + bytes > maxWaitingBytesOfTenant || waitingBytes + bytes > maxWaitingBytes)) return entry.reject(databaseBusy())
     const entries = waiting.get(tenant)
     if (entries === undefined) waiting.set(tenant, new Set([entry]))
     else entries.add(entry)
-    bytesOf.set(tenant, own + bytes)
+    bytesOf.add(tenant, bytes)
     waitingBytes += bytes
     entry.timer = setTimeout(() => {
       leave(entry)
@@ -105,9 +106,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
     const entries = waiting.get(tenant)
     entries?.delete(entry)
     if (entries?.size === 0) waiting.delete(tenant)
-    const left = (bytesOf.get(tenant) ?? 0) - bytes
-    if (left > 0) bytesOf.set(tenant, left)
-    else bytesOf.delete(tenant)
+    bytesOf.add(tenant, -bytes)
     waitingBytes -= bytes
   }
 

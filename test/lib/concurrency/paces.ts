@@ -1,8 +1,8 @@
-import { Turns } from '../../../lib/concurrency/event-loop-yielder.js'
+import { EventLoopTurns } from '../../../lib/concurrency/event-loop-yielder.js'
 
 /** A yielder for an event loop whose rounds and clock the test controls. */
 export interface Paces {
-  readonly turns: Turns
+  readonly turns: EventLoopTurns
   time: number
   readonly round: number
   spend(ms: number): void
@@ -17,7 +17,7 @@ export function startPaces (): Paces {
   let timers: { readonly at: number, readonly work: () => void }[] = []
   const later = (work: () => void, ms: number): unknown => timers.push({ at: paces.time + ms, work })
   const paces: Paces = {
-    turns: new Turns({
+    turns: new EventLoopTurns({
       now: () => paces.time,
       nextRound: (work) => next.push(work),
       later,

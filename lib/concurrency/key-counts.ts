@@ -1,0 +1,19 @@
+/** Counts by key, such as the running calls of each tenant. A key without a count takes no memory. */
+export class KeyCounts<Key> {
+  readonly #counts = new Map<Key, number>()
+
+  /** The number of keys with a count. */
+  get size (): number {
+    return this.#counts.size
+  }
+
+  of (key: Key): number {
+    return this.#counts.get(key) ?? 0
+  }
+
+  add (key: Key, amount: number): void {
+    const count = this.of(key) + amount
+    if (count > 0) this.#counts.set(key, count)
+    else this.#counts.delete(key)
+  }
+}
