@@ -3,12 +3,12 @@ import type { ErrorName } from '../errors.js'
 import { formOf } from '../expressions/result.js'
 import type { JsonSchema, Method } from '../expressions/types.js'
 import { notModified } from '../http/caching.js'
-import { isRecord } from '../json/plain-value.js'
 import type { Route } from '../schema/route.js'
 import { schemaName } from '../validation/named-schema.js'
 import { formSchema } from './files.js'
 import { resultSchema } from './result-schema.js'
 import type { CompiledRoute } from './route.js'
+import { propertiesOf } from './schema-members.js'
 import { workflowResponseSchema } from './workflow.js'
 import { supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
 
@@ -89,7 +89,7 @@ const describedElsewhere: ReadonlySet<string> = new Set(['accept', 'content-type
 /** The schema, extended by undeclared names that templates read. They are optional strings. */
 function withRead (schema: JsonSchema | undefined, names: readonly string[]): JsonSchema | undefined {
   if (schema?.['additionalProperties'] === false) return schema
-  const declared = isRecord(schema?.['properties']) ? schema['properties'] : {}
+  const declared = propertiesOf(schema)
   const undeclared = names.filter((name) => !Object.hasOwn(declared, name))
   if (undeclared.length === 0) return schema
   return {

@@ -4,6 +4,7 @@ import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import { named, namedAfter } from '../validation/named-schema.js'
+import { propertiesOf, requiredOf } from './schema-members.js'
 import type { CompiledTransform } from './transform.js'
 
 /** The parts of a compiled route that determine its response. */
@@ -159,11 +160,10 @@ function computed ({ kind, schema }: Form, transform: CompiledTransform | null):
 
 function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema {
   if (names.length === 0) return schema
-  const required = Array.isArray(schema['required']) ? schema['required'] : []
   return {
     ...schema,
     properties: { ...propertiesOf(schema), ...Object.fromEntries(names.map((name) => [name, {}])) },
-    required: [...new Set([...required, ...names])]
+    required: [...new Set([...requiredOf(schema), ...names])]
   }
 }
 
@@ -191,7 +191,7 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
     return {
       type: 'object',
       properties: Object.fromEntries(members.map(([name, member]) => [name, mappingSchema(member, results)])),
-      ...requiredOf(members.filter(([, member]) => isSure(member)).map(([name]) => name))
+      ...requiring(members.filter(([, member]) => isSure(member)).map(([name]) => name))
     }
   }
   if (value === null) return { type: 'null' }
@@ -232,14 +232,10 @@ function anyOf (schemas: readonly JsonSchema[]): JsonSchema {
   return first !== undefined && schemas.length === 1 ? first : { anyOf: schemas }
 }
 
-function propertiesOf (schema: JsonSchema): Readonly<Record<string, unknown>> {
-  return isRecord(schema['properties']) ? schema['properties'] : {}
-}
-
 function objectOf (properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return { type: 'object', properties, ...requiredOf(Object.keys(properties)) }
+  return { type: 'object', properties, ...requiring(Object.keys(properties)) }
 }
 
-function requiredOf (required: readonly string[]): { readonly required?: readonly string[] } {
+function requiring (required: readonly string[]): { readonly required?: readonly string[] } {
   return required.length > 0 ? { required } : {}
 }

@@ -2,6 +2,7 @@
 import { bodyMember } from '../document/rules/tools.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import { propertiesOf, requiredOf } from './schema-members.js'
 
 /** The documentation of a route's requests and responses. */
 export interface ToolDocumentation {
@@ -80,13 +81,4 @@ function needsBody (body: JsonSchema): boolean {
     const parts = body[member]
     return Array.isArray(parts) && parts.some((part) => isRecord(part) && requiredOf(part).length > 0)
   })
-}
-
-function propertiesOf (schema: unknown): JsonSchema {
-  return isRecord(schema) && isRecord(schema['properties']) ? schema['properties'] : {}
-}
-
-function requiredOf (schema: unknown): readonly string[] {
-  const required = isRecord(schema) ? schema['required'] : undefined
-  return Array.isArray(required) ? required.filter((name) => typeof name === 'string') : []
 }

@@ -22,10 +22,10 @@ import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Bucket, type PartLimit, sizeLimit } from './buckets.js'
 import { essenceOf } from './content-type.js'
+import { writeCreated } from './events.js'
 import { holdStorage, Intake, type StorageHold } from './intake.js'
 import type { Quarantine } from './quarantine.js'
 import { type FileStore, keyOf, type Writer } from './store.js'
-import { writeCreated } from './traces.js'
 import type { Entity, StoredFile, Uploader } from './types.js'
 
 const maxOfTenant = 100 // uploads at a time, in each process

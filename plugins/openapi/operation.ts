@@ -1,5 +1,6 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
 import { STATUS_CODES } from 'node:http'
+import { propertiesOf, requiredOf } from '../../lib/compiler/schema-members.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
@@ -104,14 +105,6 @@ function parameterObject (
     ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema: toSchemaObject(rest, components)
   }
-}
-
-function propertiesOf (schema: unknown): JsonSchema {
-  return isSchema(schema) && isSchema(schema['properties']) ? schema['properties'] : {}
-}
-
-function requiredOf (schema: unknown): readonly unknown[] {
-  return isSchema(schema) && Array.isArray(schema['required']) ? schema['required'] : []
 }
 
 function requestBody (

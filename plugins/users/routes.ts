@@ -19,9 +19,7 @@ import type { Author, UserAdministration } from './administration.js'
 import { Email, LinkPassword, maxEmailLength, Role } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
-const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
-  description: 'The status of the user. `disabled`: the user cannot log in.'
-})
+const Status = Type.Enum(['active', 'disabled'], { description: 'The status of the user. `disabled`: the user cannot log in.' })
 
 const Shown = named(
   'User',

@@ -10,8 +10,8 @@ import { retryForMs } from './send.js'
 import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 
 const maxTenants = 100 // per pass
-const maxEach = 50 // events of each, while many tenants wait;
-const maxAlone = 250 // with fewer tenants, this total is shared
+const maxEach = 50 // events of each tenant, while many wait
+const maxAlone = 250 // events in all, shared by fewer tenants
 const maxWaiting = 100_000 // deliveries of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxSubjectBytes = 512 // in an index of PostgreSQL, which allows about 2,700
 
@@ -86,7 +86,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
         subscribers.forget(tenant)
         continue
       }
-      const heardBy = isThere ? [...of(subscribers.platform, platformRef, type), ...of(own, tenant, type)] : []
+      const heardBy = isThere ? [...webhooksFor(type, subscribers.platform, platformRef), ...webhooksFor(type, own, tenant)] : []
       if (heardBy.length === 0) unsubscribed.push(place)
       else settled.push(place)
       for (const { owner, endpoint, url } of heardBy) {
@@ -134,7 +134,7 @@ async function presentTenants (transaction: Kysely<SystemTables>, tenants: reado
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
-function of (subscribers: Subscribers | undefined, owner: Owner, type: string): { owner: Owner, endpoint: string, url: string }[] {
+function webhooksFor (type: string, subscribers: Subscribers | undefined, owner: Owner): { owner: Owner, endpoint: string, url: string }[] {
   if (subscribers === undefined || !subscribers.kinds.has(type)) return []
   return subscribers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
 }

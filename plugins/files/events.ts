@@ -1,4 +1,4 @@
-/** The audit entry and the webhook event of a file. */
+/** Records changes of files: their audit entries and their webhook events. */
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Writer } from './store.js'
