@@ -6,7 +6,7 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-const leaseMs = 15_000 // longer than a token server may take; the lease of a dead process expires
+const leaseMs = 25_000 // longer than two requests to a token server may take; the lease of a dead process expires
 const keptDays = 30 // after a token was due
 
 /** The last stored token. */
