@@ -94,6 +94,7 @@ export const catalogue = {
   ),
   toolUnknown: entry('TENANTRY_TOOL_UNKNOWN', 400, 'There is no tool with this name that the caller can call'),
   toolsNested: entry('TENANTRY_TOOLS_NESTED', 400, 'Too many nested tool calls'),
+  webhooksNested: entry('TENANTRY_WEBHOOKS_NESTED', 400, 'Too many webhooks led to this call, one after the other: they start each other'),
   tokenMissing: entry('TENANTRY_TOKEN_MISSING', 401, 'No authorization token provided'),
   tokenInvalid: entry('TENANTRY_TOKEN_INVALID', 401, 'Invalid or expired token'),
   tokenExpired: entry('TENANTRY_TOKEN_EXPIRED', 401, 'Token expired'),

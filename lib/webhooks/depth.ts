@@ -1,6 +1,7 @@
 /**
- * The depth of a delivery: the number of webhooks, one after the other, that led to it. A webhook whose own event starts it again would
- * never end. Only signed requests have a depth, so that a tenant's users cannot keep events from its webhooks.
+ * The depth of a delivery, or of a call to another service: the number of webhooks, one after the other, that led to it. A webhook that
+ * starts itself again, by its events or calls, would never end. Only signed requests have a depth, so that a tenant's users cannot keep
+ * events from its webhooks.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 

@@ -5,6 +5,7 @@ import { createResultMemory } from '../../lib/concurrency/result-memory.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import { type ErrorName, failure, isFailure } from '../../lib/errors.js'
+import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type { Outbound, OutboundResponse } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
@@ -53,13 +54,16 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
   const bodies = createResultMemory()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, held, log }) => {
     signal?.throwIfAborted()
+    const { depth = 0 } = scope
+    if (depth >= maxDepth) throw failure('webhooksNested')
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
     // Headers of the document take precedence.
     const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
     const headers: Record<string, string> = {
       ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey },
       ...trace,
-      ...prepared
+      ...prepared,
+      [depthHeader]: String(depth + 1)
     }
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)

@@ -91,6 +91,7 @@ test('writes of routes are sent to subscribed webhooks, and failed ones are not'
     const app = await testServer(t, document(platform), { engine: section, tenants: ['acme', 'globex'], env })
     const ask = caller(t, app, admin('acme'))
     t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
+    await until('the event is delivered', () => platform.requests.length === 1)
     await ask('POST /tenant/secrets', { body: { key: 'token', value: 'a secret that nobody hears' } })
     t.equal(
       (await ask('POST /tenant/config', {
@@ -241,13 +242,25 @@ test("a tenant's webhooks that start each other end", async (t) => {
     async: true,
     steps: [{ id: 'none', type: 'database', operation: 'select', table: 'notes' }]
   }
+  const calling: typeof workflow = {
+    async: true,
+    steps: [{
+      id: 'call',
+      type: 'integration',
+      integration: 'webhook',
+      action: 'signed',
+      params: { url: '{{body.url}}', body: '{{body}}', secret: '{{secret:loop}}' }
+    }]
+  }
   const app = await testServer(t, {
     tables,
     routes: [
       { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
       { path: '/hooks/notes', method: 'post', webhook, queries: [{ table: 'notes', operation: 'insert', data: { title: 'after {{payload.data.id}}' } }] },
       { path: '/runs', method: 'post', workflow },
-      { path: '/hooks/runs', method: 'post', webhook, workflow }
+      { path: '/hooks/runs', method: 'post', webhook, workflow },
+      { path: '/calls', method: 'post', workflow: calling },
+      { path: '/hooks/calls', method: 'post', webhook, workflow: calling }
     ],
     egress: { allow: ['127.0.0.1'] }
   }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
@@ -269,4 +282,9 @@ test("a tenant's webhooks that start each other end", async (t) => {
   await until('both end', async () => (await deliveries('failed')).length === 2)
   t.match(await deliveries('failed'), [{ attempts: 1, lastError: /start each other/ }, { attempts: 1, lastError: /start each other/ }])
   await until('ten deliveries of each', async () => (await deliveries('delivered')).length === 20)
+  t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
+  t.equal((await ask('POST /calls', { body: { url: `${origin}/hooks/calls?tenant=acme` } })).status, 202)
+  const runs = async (status: string) => Object((await ask(`GET /agent/workflow/runs?limit=100&status=${status}`)).body['data'])
+  await until('a run fails', async () => (await runs('failed')).length === 1)
+  t.match(await runs('failed'), [{ error: { code: 'TENANTRY_WEBHOOKS_NESTED' } }])
 })
