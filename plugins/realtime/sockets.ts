@@ -117,6 +117,9 @@ export function retryAfterMs (): number {
   return Math.floor(Math.random() * spreadMs)
 }
 
+/** Whether a listener of this plugin takes an upgrade. */
+const takers = new WeakMap<object, (request: IncomingMessage) => boolean>()
+
 /** Without compression: it costs memory for each connection, and delays small messages. */
 async function openServer (group: FastifyInstance, maxPayload: number): Promise<void> {
   const { server } = group
@@ -137,10 +140,16 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
   for (const listener of server.listeners('upgrade')) {
     if (earlier.has(listener)) continue
     server.removeListener('upgrade', listener as () => void)
+    const takes = (request: IncomingMessage) => isWebsocket(request) && pathOf(request) === full
     const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-      if (isWebsocket(request) && pathOf(request) === full) whenAnswered(socket, () => listener.call(server, request, socket, head))
-      else if (server.listenerCount('upgrade') === 1) whenAnswered(socket, () => readAgain(server, request, socket, head))
+      const all = server.listeners('upgrade')
+      if (takes(request)) whenAnswered(socket, () => listener.call(server, request, socket, head))
+      // Contexts of an app may have one listener each: the first one returns the requests that none of them takes.
+      else if (all[0] === sorted && all.every((one) => takers.get(one)?.(request) === false)) {
+        whenAnswered(socket, () => readAgain(server, request, socket, head))
+      }
     }
+    takers.set(sorted, takes)
     server.on('upgrade', sorted)
     group.addHook('onClose', async () => {
       server.removeListener('upgrade', sorted)

@@ -2,6 +2,8 @@
  * The plugins of docs/guides/embedding.md that work in the background or call other services, each in a bare Fastify app with the
  * dependencies that the guide names.
  */
+import { once } from 'node:events'
+import { request } from 'node:http'
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../plugins/auth/index.js'
@@ -9,6 +11,7 @@ import database from '../../plugins/database/index.js'
 import integrations from '../../plugins/integrations/index.js'
 import outbound from '../../plugins/outbound/index.js'
 import queue from '../../plugins/queue/index.js'
+import realtime from '../../plugins/realtime/index.js'
 import tenancy from '../../plugins/tenancy/index.js'
 import webhooks from '../../plugins/webhooks/index.js'
 import workflows from '../../plugins/workflows/index.js'
@@ -73,6 +76,32 @@ t.test('a queue in a context below the app made its start fail', async (t) => {
   })
   await app.listen({ port: 0 })
   await until('the job is done', async () => done.length > 0)
+})
+
+t.test('upgrades that none of two contexts with realtime took hung their connections', async (t) => {
+  const app = bare(t)
+  for (const prefix of ['/a', '/b']) {
+    const { connectionString } = await postgresDatabase(t)
+    await app.register(async (below) => {
+      await below.register(database, { provider: 'postgres', postgres: { connectionString } })
+      await below.register(auth, { jwt: { secret: testSecret } })
+      await below.register(tenancy)
+      await below.register(realtime)
+    }, { prefix })
+  }
+  const origin = await app.listen({ port: 0 })
+  for (const [path, status] of [['/unknown', 404], ['/a/realtime', 101], ['/b/realtime', 101]] as const) {
+    const headers = {
+      connection: 'upgrade',
+      upgrade: 'websocket',
+      'sec-websocket-key': 'dGhlIHNhbXBsZSBub25jZQ==',
+      'sec-websocket-version': '13'
+    }
+    const sent = request(`${origin}${path}`, { headers }).end()
+    const [response]: unknown[] = await Promise.race([once(sent, 'response'), once(sent, 'upgrade')])
+    t.match(response, { statusCode: status }, path)
+    sent.destroy()
+  }
 })
 
 t.test('integrations need a database, tenancy and outbound', async (t) => {
