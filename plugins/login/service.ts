@@ -128,7 +128,10 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
 
     /** The next token of a session. Throws `tokenInvalid`. */
     async refresh (refreshToken: string, actor: Actor): Promise<LoggedIn> {
-      const refreshed = await sessions.refresh(refreshToken, actor)
+      const refreshed = await sessions.refresh(refreshToken, actor).catch((error: unknown) => {
+        if (isFailure(error, 'tenantUnknown')) return null
+        throw error
+      })
       if (refreshed === null) throw tokenInvalid()
       return refreshed
     },

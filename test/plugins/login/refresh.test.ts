@@ -102,6 +102,8 @@ test('an invalid refresh token is rejected', async (t) => {
   const { body: ofGlobex } = await logIn('globex', email, password)
   await app.db.deleteFrom('tenantry.users').where('tenant_id', '=', 'globex').execute()
   refused(t, await refresh(opened, ofGlobex['refreshToken']), 401, 'TOKEN_INVALID', 'a deleted user')
+  await app.db.updateTable('tenantry.tenants').set({ status: 'deleting' }).where('id', '=', 'acme').execute()
+  refused(t, await refresh(opened, refreshToken), 401, 'TOKEN_INVALID', 'a used one of a tenant that is being deleted')
   await app.tenants.delete('acme')
   refused(t, await refresh(opened, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'a deleted tenant')
   t.same(await app.db.selectFrom('tenantry.refresh_tokens').selectAll().execute(), [])
