@@ -59,7 +59,8 @@ export function numberOf (text: string): number | Exact {
     // The time that BigInt takes grows with the square of the length.
     return text.length <= maxNumberLength ? BigInt(text) : new ExactNumber(text)
   }
-  return isSame(text, String(number)) ? number : new ExactNumber(text)
+  const shortest = String(number)
+  return text === shortest || isSame(text, shortest) ? number : new ExactNumber(text)
 }
 
 const decimal = /^-?\d+(?:\.\d+)?(?:e[+-]?\d+)?$/i
