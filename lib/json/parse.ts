@@ -139,17 +139,20 @@ function withoutMarks (value: unknown, exact: readonly Exact[]): unknown {
   if (!isOpen(value)) return value
   exactRoots.add(value)
   const open: (Record<string, unknown> | unknown[])[] = [value]
+  const read = (members: Record<string | number, unknown>, name: string | number) => {
+    const member = members[name]
+    if (typeof member === 'string') {
+      const number = unmarked(member)
+      if (number !== undefined) members[name] = number
+    } else if (isOpen(member)) {
+      open.push(member)
+    }
+  }
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const members: Record<string | number, unknown> = Object(next)
-    for (const name of Object.keys(next)) {
-      const member = members[name]
-      if (typeof member === 'string') {
-        const number = unmarked(member)
-        if (number !== undefined) members[name] = number
-      } else if (isOpen(member)) {
-        open.push(member)
-      }
-    }
+    // The keys of an array would be a text for each item.
+    if (Array.isArray(next)) for (let index = 0; index < next.length; index++) read(members, index)
+    else for (const name of Object.keys(next)) read(members, name)
   }
   return value
 }
