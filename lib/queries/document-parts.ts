@@ -14,7 +14,7 @@ import type { QueryContext } from './context.js'
 import type { DocumentCursors } from './document-cursor.js'
 import type { Page } from './page.js'
 import { type Detail, refuse, requestPath } from './request-value.js'
-import { type InputOptions, isExcludedInput, isOmitted, maxRows } from './write-input.js'
+import { type InputOptions, isExcludedInput, isOfCaller, isOmitted, maxRows } from './write-input.js'
 
 type Operation = DocumentQuery['operation']
 
@@ -266,6 +266,6 @@ function droppedFields (
   value: CompiledValue,
   excluded: ReadonlySet<string>
 ): ReadonlySet<string> {
-  if (members === null) return value.references.some(({ source }) => source === 'body') ? excluded : new Set()
+  if (members === null) return value.references.some(isOfCaller) ? excluded : new Set()
   return new Set(members.filter((member) => isExcludedInput(member.name, member.value, excluded)).map(({ name }) => name))
 }

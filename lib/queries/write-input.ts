@@ -151,7 +151,12 @@ function configuredInput (
 
 /** Excluded fields are removed from the body before `data` reads it. */
 export function isExcludedInput (name: string, { references }: CompiledValue, excluded: ReadonlySet<string>): boolean {
-  return references.some(({ source, path }) => source === 'body' && (excluded.has(name) || excluded.has(String(path[0]))))
+  return references.some((reference) => isOfCaller(reference) && (excluded.has(name) || excluded.has(String(reference.path[0]))))
+}
+
+/** The body is also the default input of a workflow. */
+export function isOfCaller ({ source }: Reference): boolean {
+  return source === 'body' || source === 'input'
 }
 
 /** The body, or one template or list that gives rows: each member must be a column. */
@@ -159,6 +164,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   const { excluded, many } = options
   const fromBody = value.references.some(({ source }) => source === 'body')
+  const excludes = value.references.some(isOfCaller)
   const encoderOfColumn = fromBody ? jsonEncoderOf : writtenEncoderOf
   const columns = writableColumns(table, encoderOfColumn)
   const path = requestPath(value, '')
@@ -177,7 +183,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
       if (!Object.hasOwn(row, name)) continue
       seen++
       const given = row[name]
-      if (fromBody && excluded.has(name) && !scope.fullAccess) continue
+      if (excludes && excluded.has(name) && !scope.fullAccess) continue
       const encoded = given === null || given === undefined ? given : encode(given)
       if (encoded === unfit) fits = false
       json[index] = given
@@ -188,7 +194,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
       checkTenant(row[tenantColumn], scope)
     }
     if (!fits || seen !== Object.keys(row).length) {
-      throwMisfits(row, at, table, fromBody && !scope.fullAccess ? excluded : none, encoderOfColumn)
+      throwMisfits(row, at, table, excludes && !scope.fullAccess ? excluded : none, encoderOfColumn)
     }
     return { json, bound }
   }

@@ -141,12 +141,19 @@ const document: TestDocument = {
         data: { id: 1, title: Array.from({ length: 40 }, () => '{{steps.all.result}}').join('') }
       }]
     }),
+    route('/excluded', {
+      steps: [
+        insert('whole', '', { data: '{{input}}', excludeFields: ['body'] }),
+        insert('named', '', { data: { id: 91, title: 'named', body: 'of {{input.body}}' }, excludeFields: ['body'] }),
+        { ...list, filters: [{ column: 'id', operator: 'gte', value: 90 }], select: 'title, body' }
+      ]
+    }),
     route('/timed', { steps: [insert('made', '{{body.title}}', { timeoutMs: 5000 }), { ...list, timeoutMs: 5000 }] })
   ]
 }
 
 test('workflows on routes', async (t) => {
-  const app = await testServer(t, document, { tenants: ['acme', 'globex', 'initech', 'umbrella'] })
+  const app = await testServer(t, document, { tenants: ['acme', 'globex', 'initech', 'umbrella', 'hooli'] })
   const ask = asking(app)
   const titles = async (tenant: string) =>
     (await asking(app, tenant)('/condition', { count: 0 })).body.result.data.map(({ title }: { title: string }) => title)
@@ -187,6 +194,11 @@ test('workflows on routes', async (t) => {
   t.test("`ref` runs a workflow of the document, with the body or the route's value as its input", async (t) => {
     t.match(await ask('/ref', { id: 60, title: 'by ref' }), { status: 200, body: { result: { id: 60, title: 'by ref' } } })
     t.match(await ask('/ref-input', { number: 61, name: 'body' }), { status: 200, body: { result: { id: 61, title: 'from body' } } })
+  })
+
+  t.test('excluded fields of the input are not written', async (t) => {
+    const { body } = await asking(app, 'hooli')('/excluded', { id: 90, title: 'whole', body: 'excluded' })
+    t.strictSame(body.result.data, [{ title: 'whole', body: null }, { title: 'named', body: null }])
   })
 
   t.test('a condition that is false or cannot be computed skips the step', async (t) => {
