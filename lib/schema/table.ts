@@ -37,7 +37,10 @@ export const TableDefinition = ClosedObject({
     'Each row belongs to a tenant. Adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true if there is a column `tenant_id`.'
   ),
   softDelete: Optional.Boolean('Rows can be marked as deleted. Adds `deleted` and `deleted_at`. Default: false.'),
-  indexes: Optional.Array('The indexes, each as a list of columns.', Type.Array(ColumnName, { minItems: 1 })),
+  indexes: Optional.Array(
+    'The indexes, each as a list of columns. In a table of tenants put `tenant_id` first, since every query has it as a condition.',
+    Type.Array(ColumnName, { minItems: 1 })
+  ),
   unique: Optional.Array(
     'Sets of columns with unique values; in a table of tenants, unique within a tenant.',
     Type.Array(ColumnName, { minItems: 1 })
