@@ -92,9 +92,11 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
 /** The message for a large integer in a field that takes doubles only; undefined for other values and fields. */
 function integerText ({ data, parentSchema }: ErrorObject, types: readonly unknown[]): string | undefined {
   if (typeof data !== 'bigint' || !(types.includes('integer') || types.includes('number'))) return undefined
-  return data > 0n
-    ? `must be at most ${String(parentSchema?.['maximum'] ?? Number.MAX_SAFE_INTEGER)}`
-    : `must be at least ${String(parentSchema?.['minimum'] ?? Number.MIN_SAFE_INTEGER)}`
+  const [exclusive, inclusive, safe] = data > 0n
+    ? ['exclusiveMaximum', 'maximum', Number.MAX_SAFE_INTEGER]
+    : ['exclusiveMinimum', 'minimum', Number.MIN_SAFE_INTEGER]
+  const limit: unknown = parentSchema?.[exclusive]
+  return limit === undefined ? limitTexts[inclusive]?.(parentSchema?.[inclusive] ?? safe) : limitTexts[exclusive]?.(limit)
 }
 
 function enumText (expected: unknown, values: unknown): string {

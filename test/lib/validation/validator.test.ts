@@ -5,6 +5,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { Type } from 'typebox'
 import { TenantryError } from '../../../lib/errors.js'
+import { detailOf } from '../../../lib/validation/detail.js'
 import { compileValidator, validationError, validatorCompiler } from '../../../lib/validation/validator.js'
 
 const Body = Type.Object({
@@ -116,6 +117,16 @@ t.test('every ajv error has a message', async (t) => {
   for (const [schema, value, message] of cases) {
     t.match(validationError(compileValidator(schema, 'body')(value) ?? [], 'body').extras['details'], [{ message }], message)
   }
+})
+
+t.test('a large integer in a field of doubles gets the bound that it exceeds', async (t) => {
+  const messageOf = (parentSchema: object, data: bigint) =>
+    detailOf({ keyword: 'type', instancePath: '', schemaPath: '', params: { type: 'integer' }, parentSchema, data }, '/body').message
+  const large = 10n ** 20n
+  t.equal(messageOf({}, large), 'must be at most 9007199254740991')
+  t.equal(messageOf({ minimum: 1, maximum: 5 }, -large), 'must be at least 1')
+  t.equal(messageOf({ exclusiveMaximum: 5 }, large), 'must be less than 5')
+  t.equal(messageOf({ exclusiveMinimum: 0, maximum: 5 }, -large), 'must be more than 0')
 })
 
 t.test('validators of routes can be garbage-collected: shared caches do not keep their schemas', async (t) => {
