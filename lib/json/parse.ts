@@ -70,7 +70,7 @@ const colonNext = /\s*:/y
 
 function parseExact (text: string, isSent: boolean): unknown {
   const exact: Exact[] = []
-  const marked = withMarks(text, isSent, exact)
+  const marked = withTexts(text, isSent, (_literal, value) => mark + String(exact.push(value) - 1))
   if (exact.length === 0) return JSON.parse(text)
   let value: unknown
   try {
@@ -82,12 +82,14 @@ function parseExact (text: string, isSent: boolean): unknown {
   return withoutMarks(value, exact)
 }
 
-/**
- * Adds each number that a double would change to `exact`, and returns the text with marked indexes in place of these numbers. Linear:
- * strings are skipped, literals read once.
- */
-function withMarks (text: string, isSent: boolean, exact: Exact[]): string {
-  let marked = ''
+/** The JSON with each number that a double would change as a string. */
+export function withExactTexts (text: string): string {
+  return mayHoldExact(text) ? withTexts(text, false, (literal) => literal) : text
+}
+
+/** Replaces each number that a double would change by a string. Linear: strings are skipped, literals read once. */
+function withTexts (text: string, isSent: boolean, contentOf: (literal: string, value: Exact) => string): string {
+  let replaced = ''
   let copied = 0
   // Not looked up for each number: the next string may be far away.
   let quote = quoteFrom(text, 0)
@@ -108,12 +110,12 @@ function withMarks (text: string, isSent: boolean, exact: Exact[]): string {
     if (isSent && isTooLong(literal)) throw new NumberTooLongError()
     const value = number.test(literal) && !isName(text, end) ? numberOf(literal) : 0
     if (isExact(value)) {
-      marked += `${text.slice(copied, found.index)}"${mark}${exact.push(value) - 1}"`
+      replaced += `${text.slice(copied, found.index)}"${contentOf(literal, value)}"`
       copied = end
     }
     found = literals.exec(text)
   }
-  return marked + text.slice(copied)
+  return replaced + text.slice(copied)
 }
 
 function quoteFrom (text: string, start: number): number {

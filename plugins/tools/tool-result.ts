@@ -1,15 +1,15 @@
 /** The results of tool calls: the text of a response, or an error. */
 import { failure, TenantryError } from '../../lib/errors.js'
-import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
-import { isRecord, mapExact } from '../../lib/json/plain-value.js'
+import { withExactTexts } from '../../lib/json/parse.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import type { ToolResult } from './types.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
 export function resultOf (text: string, isTrusted: boolean): ToolResult {
   if (text === '') return { text, isJson: false }
-  if (isTrusted && !mayHoldExact(text)) return { text, isJson: true }
   try {
-    return { text: JSON.stringify(mapExact(parseJson(text), String)), isJson: true }
+    const json = withExactTexts(text)
+    return { text: isTrusted ? json : JSON.stringify(JSON.parse(json)), isJson: true }
   } catch {
     return { text, isJson: false }
   }

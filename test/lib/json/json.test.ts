@@ -1,7 +1,8 @@
 /** JSON with all digits of numbers, compared with a slow reader that keeps each number as text. */
 import { test } from 'tap'
 import { compareNumbers, ExactNumber, isExact, numberIn, numberKey, numberOf } from '../../../lib/json/exact-number.js'
-import { mayHoldExact, NumberTooLongError, parseJson, parseSent } from '../../../lib/json/parse.js'
+import { mayHoldExact, NumberTooLongError, parseJson, parseSent, withExactTexts } from '../../../lib/json/parse.js'
+import { mapExact } from '../../../lib/json/plain-value.js'
 import { stringifyJson, toJsonText } from '../../../lib/json/stringify.js'
 
 function seeded (seed: number): (below: number) => number {
@@ -118,6 +119,7 @@ test('a value that is read and written stays the same, digit for digit', async (
     t.strictSame(model(written), model(text), text)
     t.equal(toJsonText(value), written)
     if (!mayHoldExact(text)) t.strictSame(value, JSON.parse(text))
+    t.strictSame(JSON.parse(withExactTexts(text)), mapExact(value, String), 'exact numbers as texts')
   }
 })
 
