@@ -1,6 +1,8 @@
 /** Runs asynchronous workflows: the handler of their jobs. Any process may continue a run that another has begun. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CacheStore } from '../../lib/cache/store.js'
+import { createResultMemory, type HeldResults } from '../../lib/concurrency/result-memory.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
@@ -29,6 +31,7 @@ import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.
 const maxAttempts = 20
 
 const turnMs = 30_000 // ms after which a run yields to others, at the end of a step
+const noRoomMs = 1000 // before a run for whose results there is no room is handed back
 const stepMs = 600_000 // ms for a step of the list, with its inner steps and attempts
 
 /** Parts of other plugins that a run uses; null without the plugin. */
@@ -69,9 +72,36 @@ const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run
 
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts) {
   const running = new Map<HeldRun, AbortController>()
+  const results = createResultMemory()
 
-  async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<EndedRun> {
+  /** Counts the results of the run. Without room it continues later, unless it is the tenant's first: that one always ends. */
+  function hold (run: TakenRun): HeldResults {
+    const held = results.hold(run.tenant)
+    const requireRoom = () => {
+      for (const { tenant, id } of running.keys()) {
+        if (tenant !== run.tenant) continue
+        if (id === run.id) return
+        break
+      }
+      try {
+        held.requireRoom()
+      } catch (cause) {
+        throw new NoRoom('other runs of the tenant keep too many results in memory', { cause })
+      }
+    }
+    return { ...held, requireRoom }
+  }
+
+  async function attempted (
+    run: TakenRun,
+    attempt: number,
+    held: HeldResults,
+    signal: AbortSignal,
+    log: FastifyBaseLogger
+  ): Promise<EndedRun> {
     const { tenant: id } = run
+    // Before its earlier results are read.
+    held.requireRoom()
     const tenant = id === '' ? null : await tenants.get(id)
     if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant was deleted')
     const whole = await documents.stored(id, run.definition)
@@ -97,6 +127,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         cache,
         integrations,
         steps,
+        held,
         caller: workflow.usesTools ? callers.stored(readCaller(run) ?? noCaller(id), { id: run.id, tenant: id, log }) : undefined,
         signal,
         log,
@@ -136,9 +167,10 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       const log = ownLog.child({ task: runTask, workflowId: id, tenant })
       const canceled = new AbortController()
       running.set(run, canceled)
+      const over = AbortSignal.any([signal, canceled.signal])
+      const held = hold(run)
       try {
-        const over = AbortSignal.any([signal, canceled.signal])
-        const ended = await attempted(run, attempt, over, log).catch((error: unknown): EndedRun => {
+        const ended = await attempted(run, attempt, held, over, log).catch((error: unknown): EndedRun => {
           // Even the parts of the run cannot be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
           log.error({ err: error }, 'a workflow was abandoned')
@@ -146,9 +178,12 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         })
         await end(run, ended.end, ended.address, over)
       } catch (error) {
+        held.release()
+        if (error instanceof NoRoom) await sleep(noRoomMs, undefined, { signal: over }).catch(() => {})
         // A canceled run is not retried. If another attempt holds the run, only that attempt may mark the job as done.
         if (await store.isOpen(tenant, id).catch(() => true)) throw error instanceof TurnOver ? new HandedBack(error.message) : error
       } finally {
+        held.release()
         running.delete(run)
       }
     },
@@ -171,6 +206,8 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     }
   }
 }
+
+class NoRoom extends TurnOver {}
 
 function failed ({ message, code }: StoredError): RunEnd {
   return { status: 'failed', error: { message, code } }

@@ -17,7 +17,7 @@ export interface RunContext {
   /** null without the plugin: then no workflow has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
-  /** Counts the results in memory. Default: they are not counted, since few runs are under way. */
+  /** Counts the results in memory. Default: they are not counted. */
   readonly held?: HeldResults | undefined
   /** For the tools of steps. Default: a caller that may call no tool. */
   readonly caller?: RunCaller | undefined

@@ -4,8 +4,8 @@ import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
-import { testServer } from '../helpers/server.js'
-import { signToken } from '../helpers/tokens.js'
+import { listen, testServer } from '../helpers/server.js'
+import { bearer, signToken } from '../helpers/tokens.js'
 import { until } from '../helpers/until.js'
 import { caller, refused } from './caller.js'
 
@@ -137,13 +137,63 @@ test('runs within requests count their bodies and themselves', async (t) => {
       }
     }]
   }, { engine: { provider: 'embedded' }, tenants: ['a'] })
-  const send = caller(t, app, { token: signToken({ tenant_id: 'a' }) })
+  const origin = await listen(app)
+  const left = new AbortController()
+  const send = async (body: object) => {
+    const headers = { 'content-type': 'application/json', ...bearer({ tenant_id: 'a' }) }
+    await fetch(`${origin}/run`, { method: 'POST', headers, body: JSON.stringify(body), signal: left.signal }).catch(() => {})
+  }
   const { resultMemory } = app.engine
-  const waiting = [send('POST /run', { body: { text: 'x'.repeat(1_000_000) } })]
+  const waiting = [send({ text: 'x'.repeat(1_000_000) })]
   await until('a run with a body waits', () => resultMemory.bytes > 4_000_000)
   const before = resultMemory.bytes
-  waiting.push(send('POST /run', { body: {} }))
+  waiting.push(send({}))
   await until('a run without results waits', () => resultMemory.bytes >= before + 32_768)
-  await app.close()
+  left.abort()
   await Promise.all(waiting)
+  await until('nothing is kept', () => resultMemory.bytes === 0)
+})
+
+test('asynchronous runs of a tenant with many results wait for each other', async (t) => {
+  const service = gate()
+  const slow = await remote(t, async (_request, response) => {
+    await service.opened
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql: `create table texts (tenant_id text not null, id int not null, data jsonb, primary key (tenant_id, id));
+      insert into texts select t, 1, (select jsonb_agg(jsonb_build_array()) from generate_series(1, 200000)) from unnest(array['a', 'b']) t`
+  })
+  const names = Array.from({ length: 12 }, (_none, index) => `step${index}`)
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    customIntegrations: [{ name: 'slow', baseUrl: slow.origin, actions: { get: { method: 'GET', path: '/' } } }],
+    routes: [{
+      path: '/start',
+      method: 'post',
+      requireAuth: true,
+      workflow: {
+        async: true,
+        steps: [
+          ...names.map((id): Step => ({ id, type: 'database', operation: 'select', table: 'texts' })),
+          {
+            id: 'call',
+            type: 'integration',
+            integration: 'slow',
+            action: 'get',
+            timeoutMs: 120_000,
+            condition: names.map((name) => `steps.${name}.result != null`).join(' && ')
+          }
+        ]
+      }
+    }]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
+  const [ofA, ofB] = ['a', 'b'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
+  if (ofA === undefined || ofB === undefined) throw new Error('two callers')
+  for (const ask of [ofA, ofA, ofB]) t.equal((await ask('POST /start')).status, 202)
+  await until('a run of each tenant waits for the service', () => slow.requests.length === 2)
+  await until('the other run was handed back', async () => (await query('select from tenantry.workflow_runs where attempt > 1')).length === 1)
+  t.equal(slow.requests.length, 2)
+  service.open()
+  await until('all runs end', async () => (await query("select from tenantry.workflow_runs where status = 'completed'")).length === 3)
 })
