@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { PassThrough, type Readable } from 'node:stream'
 import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { keyOf } from './store.js'
@@ -32,8 +32,8 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
 
     /**
      * Stores the bytes from `start` on. If the stream fails, the bytes before the failure are kept. Resolves with the number of bytes.
-     * Rejects with `stateConflict` if another request stored bytes at this place, with `badRequest` for too many parts, and with
-     * `notFound` if the upload was removed meanwhile.
+     * Rejects with `stateConflict` if another request stored bytes at this place or ended the upload, and with `badRequest` for too many
+     * parts.
      */
     async add (tenant: Owner, file: string, start: number, bytes: Readable): Promise<number> {
       const { count } = await rowsOf(tenant, file).select(sql<number>`count(*)::integer`.as('count')).executeTakeFirstOrThrow()
@@ -49,12 +49,12 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
         }
         const { numUpdatedRows } = await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant)
           .where('file_id', '=', file).where('id', '=', id).executeTakeFirst()
-        if (numUpdatedRows === 0n) throw uploadUnknown()
+        if (numUpdatedRows === 0n) throw failure('conflict')
         return size
       } catch (error) {
         await drop(tenant, file, id).catch(() => {})
         if (isFailure(error, 'conflict')) {
-          throw failure('stateConflict', { message: 'Another request is sending these bytes: retrieve the offset again' })
+          throw failure('stateConflict', { message: 'Another request has sent these bytes, or has ended the upload: retrieve the offset again' })
         }
         throw error
       }
@@ -75,10 +75,6 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
       for (const { id } of await rowsOf(tenant, file).select('id').execute()) await drop(tenant, file, id)
     }
   }
-}
-
-export function uploadUnknown (): TenantryError {
-  return failure('notFound', { message: 'There is no such upload, or it has expired' })
 }
 
 /** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */

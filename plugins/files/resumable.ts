@@ -13,7 +13,7 @@ import type { Buckets } from './buckets.js'
 import { mediaType, unknownType } from './content-type.js'
 import { writeCreated } from './events.js'
 import { Intake } from './intake.js'
-import { type FileParts, uploadUnknown } from './parts.js'
+import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
 import { keyOf } from './store.js'
 import type { StoredFile, Uploader } from './types.js'
@@ -73,7 +73,7 @@ async function createServer (
   async function find ({ tenant, id, by }: ResumableCall): Promise<{ readonly file: StoredFile, readonly isReady: boolean }> {
     const found = await store.findUpload(tenant.id, id)
     const isKnown = found !== null && found.file.createdBy === by.sub && known.has(found.status)
-    if (!isKnown) throw uploadUnknown()
+    if (!isKnown) throw unknown()
     return { file: found.file, isReady: found.status !== 'resumable' }
   }
 
@@ -113,7 +113,7 @@ async function createServer (
       // The upload was ended meanwhile. The sweep may have removed it before the object was stored.
       await removal.drop(tenant, id, ['resumable'])
       await objects.delete(keyOf(tenant, id))
-      throw uploadUnknown()
+      throw unknown()
     }
     emitter()?.wake()
     quarantine?.wake(tenant)
@@ -137,7 +137,7 @@ async function createServer (
     override async getUpload (key: string): Promise<InstanceType<typeof Upload>> {
       const [tenant, id] = splitKey(key)
       const found = await store.findUpload(tenant, id)
-      if (found === null) throw uploadUnknown()
+      if (found === null) throw unknown()
       const { file: { name, contentType, size, createdAt }, status } = found
       const offset = status !== 'resumable' ? size : await parts.size(tenant, id)
       return new Upload({
@@ -194,6 +194,10 @@ async function createServer (
       throw error instanceof TenantryError || !('status_code' in error) ? error : refusal(error.status_code, error.body)
     }
   })
+}
+
+function unknown (): TenantryError {
+  return failure('notFound', { message: 'There is no such upload, or it has expired' })
 }
 
 const keyOfCall = ({ tenant, id }: ResumableCall) => keyOf(tenant.id, id)

@@ -249,8 +249,19 @@ test('bytes that arrive while another server cancels their upload leave no objec
   const rest = await half(one, 'PATCH', url, Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' })
   await until('the bytes are being stored', async () => (await onDisk(folder)).length === 1)
   t.equal((await other.ask(`DELETE ${url}`, { headers: version })).status, 204)
-  t.equal(await rest(), 404)
+  t.equal(await rest(), 409)
   t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
+})
+
+test('bytes that arrive after another server has completed their upload leave no object', async (t) => {
+  const { one, other, folder } = await openTwo(t)
+  const url = urlOf(await announce(one, 10))
+  const rest = await half(one, 'PATCH', url, Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' })
+  await until('the bytes are being stored', async () => (await onDisk(folder)).length === 1)
+  t.equal((await send(other, url, 0, 'HELLOWORLD')).status, 204)
+  t.equal(await rest(), 409)
+  t.equal(await offsetOf(one, url), '10')
+  t.same(await onDisk(folder), [`acme/${url.split('/').at(-1)}`])
 })
 
 test('a type that no header can have is refused for a resumable upload', async (t) => {
