@@ -15,13 +15,13 @@ export const maxMetadataLength = 8192 // characters of JSON
 // eslint-disable-next-line no-control-regex
 const control = /[\u0000-\u001f\u007f\p{Surrogate}]/u
 
-/** All fields that an uploader may send, as texts. */
+/** All fields that an uploader may send, as texts. null is the same as a missing field. */
 export interface UploadFields {
-  readonly name: string | undefined
-  readonly bucket?: string | undefined
+  readonly name: string | null | undefined
+  readonly bucket?: string | null | undefined
   readonly public?: boolean | undefined
-  readonly entityType?: string | undefined
-  readonly entityId?: string | undefined
+  readonly entityType?: string | null | undefined
+  readonly entityId?: string | null | undefined
   /** JSON. */
   readonly metadata?: string | undefined
 }
@@ -32,7 +32,7 @@ export interface UploadFields {
  * @param file  the name of the file's field
  */
 export function describe (
-  { name, bucket, public: isPublic, entityType, entityId, metadata }: UploadFields,
+  { name, bucket, public: isPublic, entityType: givenType, entityId: givenId, metadata }: UploadFields,
   buckets: Buckets,
   file = '/body/file'
 ): FileProperties {
@@ -40,21 +40,22 @@ export function describe (
   if (isPublic !== undefined && isPublic !== chosen.isPublic) {
     throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as for the bucket "${chosen.name}"`, 'const')
   }
-  if ((entityType === undefined) !== (entityId === undefined)) {
-    const missing = entityType === undefined ? '/body/entityType' : '/body/entityId'
+  const [entityType, entityId] = [givenType ?? null, givenId ?? null]
+  if ((entityType === null) !== (entityId === null)) {
+    const missing = entityType === null ? '/body/entityType' : '/body/entityId'
     throw invalidInput(missing, 'is required: send both entityType and entityId', 'required')
   }
   return {
     bucket: chosen,
     name: nameOf(name, file),
-    entityType: entityType === undefined ? null : textOf(entityType, '/body/entityType', maxEntityLength),
-    entityId: entityId === undefined ? null : textOf(entityId, '/body/entityId', maxEntityLength),
+    entityType: entityType === null ? null : textOf(entityType, '/body/entityType', maxEntityLength),
+    entityId: entityId === null ? null : textOf(entityId, '/body/entityId', maxEntityLength),
     metadata: metadata === undefined ? {} : metadataOf(metadata)
   }
 }
 
 /** Without folders, and in NFC, so that equal names have equal forms. */
-function nameOf (path: string | undefined, field: string): string {
+function nameOf (path: string | null | undefined, field: string): string {
   const name = path?.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1) ?? ''
   if (name === '' || name === '.' || name === '..') throw invalidInput(field, 'must have a file name', 'required')
   return textOf(name.normalize('NFC'), field, maxNameLength, 'the file name ')

@@ -91,14 +91,9 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
       // The id is a part of the objects' keys.
       id: id.toLowerCase(),
       pathOf: (upload) => `${app.prefix}/files/resumable/${upload}`,
-      async describe ({ filename, bucket, entityType, entityId, ...rest }) {
-        const described = describe({
-          name: filename ?? undefined,
-          bucket: bucket ?? undefined,
-          entityType: entityType ?? undefined,
-          entityId: entityId ?? undefined,
-          public: rest['public'] === undefined || rest['public'] === null ? undefined : rest['public'] === 'true'
-        }, buckets)
+      async describe ({ filename: name, bucket, entityType, entityId, public: given = null }) {
+        const isPublic = given === null ? undefined : given === 'true'
+        const described = describe({ name, bucket, entityType, entityId, public: isPublic }, buckets)
         await requirePermissions(request, described.bucket.permissions)
         return described
       }

@@ -46,13 +46,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     async put (tenant: Owner, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {
       const found = await tenants.get(tenant)
       if (found === null) throw failure('tenantUnknown')
-      const described = describe({
-        name,
-        bucket,
-        entityType: entityType ?? undefined,
-        entityId: entityId ?? undefined,
-        metadata: metadata === undefined ? undefined : stringifyJson(metadata)
-      }, buckets)
+      const fields = { name, bucket, entityType, entityId, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }
+      const described = describe(fields, buckets)
       return await uploads.inPlace(tenant, async () => {
         const { bucket } = described
         const entity = described.entityType === null || described.entityId === null

@@ -27,8 +27,8 @@ interface NewFile {
   readonly name: string
   readonly contentType: string
   readonly bucket: string | undefined
-  readonly entityType?: string | undefined
-  readonly entityId?: string | undefined
+  readonly entityType?: string | null | undefined
+  readonly entityId?: string | null | undefined
   readonly metadata?: string | undefined
 }
 
@@ -109,14 +109,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
       if (made !== null) return shown(made)
       const original = await existing(tenant, params)
       const { name, contentType, size, bucket, entityType, entityId, metadata } = original
-      const same = {
-        name,
-        contentType,
-        bucket,
-        entityType: entityType ?? undefined,
-        entityId: entityId ?? undefined,
-        metadata: stringifyJson(metadata)
-      }
+      const same = { name, contentType, bucket, entityType, entityId, metadata: stringifyJson(metadata) }
       return shown(
         await make(tenant, same, size, async () => {
           const bytes = await service.bytesOf(original)
