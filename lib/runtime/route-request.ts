@@ -261,7 +261,7 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     // Only webhook routes read it.
     payload: request.body,
     trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers),
-    depth: depthOf(request)
+    depth: request.signed === true ? depthOf(request.headers) : 0
   }
 }
 

@@ -63,7 +63,8 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       ...idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey },
       ...trace,
       ...prepared,
-      [depthHeader]: String(depth + 1)
+      // Other services need not know of it.
+      ...depth > 0 && { [depthHeader]: String(depth + 1) }
     }
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
