@@ -1,6 +1,6 @@
 /**
- * Forms, read by @fastify/multipart. It is not registered: an app that has registered it above, with options of its own, cannot register it
- * again below.
+ * Forms, read by @fastify/multipart. The plugin is not registered: Fastify refuses a second registration below that of an embedding app,
+ * whose options, such as `attachFieldsToBody`, would apply here.
  */
 import type { Multipart } from '@fastify/multipart'
 import type { FastifyInstance } from 'fastify'
@@ -31,7 +31,7 @@ export function formOf (request: object): Form | undefined {
   return forms.get(request)
 }
 
-/** The members that @fastify/multipart gives to requests. */
+/** The members that @fastify/multipart gives to requests. The stand-in for an app collects them. */
 async function loadReader (): Promise<object> {
   const { default: multipart } = await import('@fastify/multipart')
   const members = {}

@@ -131,7 +131,7 @@ export function queueRoutes (app: FastifyGroup): void {
       summary: 'Send a job',
       description: 'The name must be defined by the server.',
       body: New,
-      response: { 201: IdParams, ...errorResponses(...refusals, 404, 409) }
+      response: { 201: Type.Object({ id: job.id }), ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant: named = '', ...options } = {} } = request.body

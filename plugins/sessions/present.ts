@@ -16,7 +16,8 @@ export async function requirePresent (writer: Kysely<SystemTables>, claims: Clai
   const [tenant, key] = [tenantOfToken(claims), keyOf(claims)]
   if (key === undefined && !(isUuid(claims.sub) && sequenceClaim in claims && sessionOf(claims) !== null)) return
   const found = key === undefined
-    ? writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', claims.sub).where('status', '=', 'active')
+    ? writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', claims.sub)
+      .where('status', '=', 'active')
     : writer.selectFrom('tenantry.api_keys').select('id').where('tenant_id', '=', tenant).where('id', '=', key)
   if (await found.executeTakeFirst() === undefined) throw tokenInvalid()
 }

@@ -51,7 +51,14 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
       if (emitter === null) return true
-      const event = { tenant: run.tenant, type: `workflow.${end.status}`, subject: run.id, data: dataOf(run, end), at: new Date(), depth: readDepth(run) }
+      const event = {
+        tenant: run.tenant,
+        type: `workflow.${end.status}`,
+        subject: run.id,
+        data: dataOf(run, end),
+        at: new Date(),
+        depth: readDepth(run)
+      }
       await emitter.emit(transaction, event)
       if (address !== null) await emitter.callback(transaction, { ...event, ...address })
       return true
