@@ -10,8 +10,7 @@ import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
-import { readDepth } from './serialization.js'
-import type { RunEnd, RunStore, TakenRun } from './store.js'
+import type { HeldRun, RunEnd, RunStore } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
@@ -31,16 +30,23 @@ export interface Address {
   readonly trusted: boolean
 }
 
+export interface EndedRun {
+  readonly end: RunEnd
+  /** The address of its callback. */
+  readonly address: Address | null
+  /** The number of webhooks that led to it; 0 if it cannot be read. */
+  readonly depth: number
+}
+
 /** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
 export type CompleteRun = (
-  run: Pick<TakenRun, 'tenant' | 'id' | 'attempt' | 'workflow' | 'scope'>,
-  end: RunEnd,
-  address: Address | null,
+  run: HeldRun & { readonly workflow: string | null },
+  ended: EndedRun,
   signal: AbortSignal
 ) => Promise<void>
 
 export function createCompletion ({ store, dbFor, webhooks, log }: CompletionParts): CompleteRun {
-  async function write (run: Parameters<CompleteRun>[0], end: RunEnd, address: Address | null): Promise<boolean> {
+  async function write (run: Parameters<CompleteRun>[0], { end, address, depth }: EndedRun): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
       log.warn(
@@ -57,7 +63,7 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
         subject: run.id,
         data: dataOf(run, end),
         at: new Date(),
-        depth: readDepth(run)
+        depth
       }
       await emitter.emit(transaction, event)
       if (address !== null) await emitter.callback(transaction, { ...event, ...address })
@@ -65,9 +71,9 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
     })
   }
 
-  return async (run, end, address, signal) => {
+  return async (run, ended, signal) => {
     // After an outage the write may have happened. The next attempt then finds an ended run.
-    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted('the run belongs to another attempt')
+    if (!await throughOutages(() => write(run, ended), signal)) throw new Interrupted('the run belongs to another attempt')
     webhooks()?.wake()
   }
 }

@@ -17,13 +17,13 @@ import { maxLost } from '../queue/store.js'
 import type { Secrets, SecretValues } from '../secrets/service.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { type Address, addressOf, type CompleteRun } from './complete.js'
+import { type Address, addressOf, type CompleteRun, type EndedRun } from './complete.js'
 import type { Documents } from './documents.js'
 import { createDurableJournal } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 import { noCaller, type RunCallers } from './run-caller.js'
 import { runWorkflow, TurnOver } from './runner.js'
-import { readCaller, readScope } from './serialization.js'
+import { readCaller, readDepth, readScope } from './serialization.js'
 import { runTask } from './service.js'
 import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 
@@ -55,12 +55,6 @@ export interface RunJobParts {
 }
 
 export type RunJob = ReturnType<typeof createRunJob>
-
-/** The end of a run, and the address of its callback. */
-interface EndedRun {
-  readonly end: RunEnd
-  readonly address: Address | null
-}
 
 const noValues: SecretValues = new Map()
 const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
@@ -106,13 +100,17 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant was deleted')
     const whole = await documents.stored(id, run.definition)
     const workflow = whole ?? await documents.storedEnd(id, run.definition)
-    if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
+    if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null, depth: readDepth(run) }
     const scope = readScope(run, tenant, await secretsOf(workflow, id))
     if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace.traceparent) })
-    const address = () => workflow.callback === null ? null : addressOf(workflow.callback, scope, log)
-    if (whole === null) return { end: failed(catalogue.schemaChanged), address: address() }
-    if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
-    if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
+    const ended = (end: RunEnd): EndedRun => ({
+      end,
+      address: workflow.callback === null ? null : addressOf(workflow.callback, scope, log),
+      depth: scope.depth ?? 0
+    })
+    if (whole === null) return ended(failed(catalogue.schemaChanged))
+    if (tenant?.status === 'suspended') return ended(failed(catalogue.tenantSuspended))
+    if (attempt > maxAttempts) return ended(failed(tooOften))
 
     // The first attempt has no earlier steps. From now on, writes of an earlier attempt are refused.
     const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
@@ -134,11 +132,11 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         stepMs,
         turnMs
       })
-      return { end: { status: 'completed', result }, address: address() }
+      return ended({ status: 'completed', result })
     } catch (error) {
       if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error
       if (!(error instanceof TenantryError)) log.error({ err: error }, 'a workflow failed unexpectedly')
-      return { end: failed(error instanceof TenantryError ? error : catalogue.internal), address: address() }
+      return ended(failed(error instanceof TenantryError ? error : catalogue.internal))
     }
   }
 
@@ -174,9 +172,9 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
           // Even the parts of the run cannot be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
           log.error({ err: error }, 'a workflow was abandoned')
-          return { end: failed(tooOften), address: null }
+          return { end: failed(tooOften), address: null, depth: 0 }
         })
-        await end(run, ended.end, ended.address, over)
+        await end(run, ended, over)
       } catch (error) {
         held.release()
         if (error instanceof NoRoom) await sleep(noRoomMs, undefined, { signal: over }).catch(() => {})
@@ -192,9 +190,10 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     async setAside ({ id, tenant, lost, signal }: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void> {
       const run = await store.take(tenant, id)
       if (run === undefined) return
-      // If even reading the address crashed a process, the run ends without its callback.
-      const address = lost > maxLost ? null : await storedAddress(run, ownLog.child({ task: runTask, workflowId: id, tenant }))
-      await end(run, failed(endedProcesses), address, signal)
+      // If even reading the run crashed a process, it ends without its callback.
+      const isReadable = lost <= maxLost
+      const address = isReadable ? await storedAddress(run, ownLog.child({ task: runTask, workflowId: id, tenant })) : null
+      await end(run, { end: failed(endedProcesses), address, depth: isReadable ? readDepth(run) : 0 }, signal)
     },
 
     /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */
