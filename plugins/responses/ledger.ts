@@ -1,5 +1,6 @@
 /** Counts bytes in memory, of unread responses or of request bodies, by tenant or address and by connection. */
 import type { Socket } from 'node:net'
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 
 export interface LedgerOptions {
   /** The maximum bytes of one account. A connection may have a quarter of it, and all accounts together four times as much. */
@@ -16,7 +17,7 @@ const processShare = 4
 
 export class Ledger {
   private readonly maxBytes: number
-  private readonly byAccount = new Map<string, number>()
+  private readonly byAccount = new KeyCounts<string>()
   private readonly byConnection = new WeakMap<Socket, number>()
   private total = 0
 
@@ -36,7 +37,7 @@ export class Ledger {
   admits (account: string, connection: Socket, size: number): boolean {
     const ofConnection = this.byConnection.get(connection) ?? 0
     if (ofConnection > 0 && ofConnection + size > this.maxBytes / connectionShare) return false
-    const ofAccount = this.byAccount.get(account) ?? 0
+    const ofAccount = this.byAccount.of(account)
     if (ofAccount === 0) return true
     if (ofAccount + size > this.maxBytes) return false
     const max = this.maxBytes * processShare
@@ -50,9 +51,7 @@ export class Ledger {
   }
 
   private add (account: string, connection: Socket, size: number): void {
-    const ofAccount = (this.byAccount.get(account) ?? 0) + size
-    if (ofAccount > 0) this.byAccount.set(account, ofAccount)
-    else this.byAccount.delete(account)
+    this.byAccount.add(account, size)
     this.byConnection.set(connection, (this.byConnection.get(connection) ?? 0) + size)
     this.total += size
   }
