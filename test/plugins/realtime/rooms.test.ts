@@ -94,6 +94,16 @@ test('the texts that wait for the members of a room are bounded', async (t) => {
   await until('the room is idle', () => log.length >= one.length * 50)
 })
 
+/** Returns a function that lets the time pass. */
+function fakeTimers (t: Test): (ms: number) => Promise<void> {
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  return async (ms) => {
+    mock.timers.tick(ms)
+    await new Promise(setImmediate)
+  }
+}
+
 test('the members of a room are read again after a pause if the database fails', async (t) => {
   let reads = 0
   const { enter } = await made(t, {
@@ -102,14 +112,9 @@ test('the members of a room are read again after a pause if the database fails',
       throw new Error('the database is away')
     }
   })
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
+  const passes = fakeTimers(t)
   await enter(tenantRef('acme'), 1)
-  const after = async (ms: number) => {
-    mock.timers.tick(ms)
-    await new Promise(setImmediate)
-    return reads
-  }
+  const after = (ms: number) => passes(ms).then(() => reads)
   t.equal(await after(100), 1)
   t.equal(await after(100), 1, 'not at once')
   t.equal(await after(1000), 2)
@@ -123,14 +128,9 @@ test('the members of a room are read again after events may have been missed', a
       return []
     }
   })
-  mock.timers.enable({ apis: ['setTimeout'] })
-  t.teardown(() => mock.timers.reset())
+  const passes = fakeTimers(t)
   await enter(tenantRef('acme'), 1)
-  const after = async (ms: number) => {
-    mock.timers.tick(ms)
-    await new Promise(setImmediate)
-    return reads
-  }
+  const after = (ms: number) => passes(ms).then(() => reads)
   t.same([await after(100), await after(100)], [1, 1])
   rooms.refresh()
   t.equal(await after(100), 2)
