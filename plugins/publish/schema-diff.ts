@@ -4,7 +4,7 @@
  */
 import { type Table, tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
-import { isUuid } from '../../lib/identity/uuid.js'
+import { uuidForm } from '../../lib/identity/uuid.js'
 import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js'
 import { formOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
@@ -117,7 +117,7 @@ function typeOf (value: unknown): ColumnDefinition['type'] {
     case 'bigint':
       return fitsInt64(value) ? 'bigint' : 'numeric'
     case 'string':
-      return isUuid(value.toLowerCase())
+      return uuidForm.test(value)
         ? 'uuid'
         : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true
           ? 'timestamptz'

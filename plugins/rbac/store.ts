@@ -3,7 +3,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { isUuid } from '../../lib/identity/uuid.js'
+import { uuidForm } from '../../lib/identity/uuid.js'
 
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>
@@ -95,7 +95,7 @@ export function createRoleStore (names: RoleTables) {
      */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
       // Only users with passwords have a UUID.
-      if (!isUuid(userId.toLowerCase())) return undefined
+      if (!uuidForm.test(userId)) return undefined
       const { rows: [row] } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.tenants t
         cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
         where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)
@@ -104,7 +104,7 @@ export function createRoleStore (names: RoleTables) {
 
     /** The id of a user with a password in the spelling of its tokens; other ids unchanged. */
     async spelled (reader: Reader, { tenant, userId }: UserKey): Promise<string> {
-      if (!isUuid(userId.toLowerCase())) return userId
+      if (!uuidForm.test(userId)) return userId
       const user = reader.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', userId)
       return (await user.executeTakeFirst())?.id ?? userId
     },

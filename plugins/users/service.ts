@@ -7,7 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { isUuid } from '../../lib/identity/uuid.js'
+import { uuidForm } from '../../lib/identity/uuid.js'
 import { isOutdated, passwordFault, type Passwords } from '../../lib/secrets/passwords.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { ErrorDetail } from '../../lib/validation/validator.js'
@@ -112,6 +112,6 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
     setVerified: (writer, user, email) => store.setVerified(writer, user, email, new Date(now())),
 
     // An id of an identity provider is not one of ours, and not a value of the column.
-    find: async (tenant: Owner, id) => isUuid(id.toLowerCase()) ? store.find(tenant, id) : null
+    find: async (tenant: Owner, id) => uuidForm.test(id) ? store.find(tenant, id) : null
   }
 }

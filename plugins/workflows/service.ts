@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { isUuid } from '../../lib/identity/uuid.js'
+import { uuidForm } from '../../lib/identity/uuid.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
@@ -158,7 +158,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
     },
 
     async read (viewer, workflowId) {
-      const run = isUuid(workflowId.toLowerCase()) ? await store.read(viewer, workflowId) : undefined
+      const run = uuidForm.test(workflowId) ? await store.read(viewer, workflowId) : undefined
       if (run === undefined) throw failure('notFound')
       return run
     },
@@ -167,7 +167,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
 
     async cancel (viewer, workflowId, actor) {
       const { tenant } = viewer
-      if (!isUuid(workflowId.toLowerCase())) throw failure('notFound')
+      if (!uuidForm.test(workflowId)) throw failure('notFound')
       // Notifies the process that runs it.
       const canceled = await engine.events.change({ topic: 'workflows', tenant }, async (transaction) => {
         const done = await store.cancel(transaction, viewer, workflowId)
