@@ -7,16 +7,17 @@ import type { CompiledQuery, CompiledValue, JsonSchema, Reference, ResultKind, S
 import { isStorable, unstorableText } from '../json/storable.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import { named } from '../validation/named-schema.js'
 import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { type QueryContext, uniqueReferences } from './context.js'
 import { declaredFunction, missingFunction, type ResolvedFunction, resolveFunction, unknownArgument } from './function.js'
 import { compilePage, type Page, writePagination } from './page.js'
 import { columnSchema } from './record-schema.js'
-import { isOfUrl, refuse, requestPath } from './request-value.js'
+import { isOfUrl, requestPath } from './request-value.js'
 import {
   type Binder,
-  bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft,
+  bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess,
   noInput, numberChooser, quote, type Switch
 } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
@@ -100,8 +101,6 @@ interface CallParts {
   readonly given: readonly CallArgument[]
   readonly excluded: ReadonlySet<string>
 }
-
-const hasFullAccess: Switch = (scope) => scope.fullAccess
 
 /** The function that a query names; undefined after a fault. */
 function findFunction (name: string | undefined, pointer: string, context: QueryContext): ResolvedFunction | undefined {
@@ -252,10 +251,10 @@ function compileArgument (argument: FunctionArgument, value: CompiledValue, poin
   const bind: Binder = (scope) => {
     const given = value.evaluate(scope)
     if (given === null) return null
-    if (given === undefined) throw refuse({ path, message: `the argument "${name}" has no value`, keyword: 'required' })
+    if (given === undefined) throw invalidInput(path, `the argument "${name}" has no value`, 'required')
     const encoded = encode(given)
     if (encoded === unfit) {
-      throw refuse({ path, message: typeof given === 'string' && !isStorable(given) ? unstorableText : message, keyword: 'type' })
+      throw invalidInput(path, typeof given === 'string' && !isStorable(given) ? unstorableText : message, 'type')
     }
     return encoded
   }

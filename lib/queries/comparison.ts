@@ -8,6 +8,7 @@ import { noScope } from '../expressions/no-scope.js'
 import { isStorable, unstorableText } from '../json/storable.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import {
   describeType, encodePattern, type Encoder,
   encoderOf, isOrdered, itemType, kindOf, listEncoder, orderedInstead, patternExpectation, unfit
@@ -15,7 +16,7 @@ import {
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
 import type { Operand } from './operand.js'
-import { isOfUrl, jsonTexts, refuse, requestPath } from './request-value.js'
+import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** Operators with the column on the left, and the value, cast to the column's type, on the right. */
@@ -153,8 +154,8 @@ function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Oper
     if (given === undefined || given === null) return null
     const encoded = encode(given)
     if (encoded !== unfit) return encoded
-    if (typeof given === 'string' && !isStorable(given)) throw refuse({ path, message: unstorableText, keyword: 'pattern' })
-    throw refuse({ path, message: misfit(operator, column), keyword: 'type' })
+    if (typeof given === 'string' && !isStorable(given)) throw invalidInput(path, unstorableText, 'pattern')
+    throw invalidInput(path, misfit(operator, column), 'type')
   }
 }
 
@@ -216,7 +217,7 @@ function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
     const given = value.read(scope)
     if (given === undefined) return undefined
     const word = encode(given)
-    if (word === unfit) throw refuse({ path, message: misfit('is', column), keyword: 'type' })
+    if (word === unfit) throw invalidInput(path, misfit('is', column), 'type')
     return word
   }
   return (alias, draft) => {

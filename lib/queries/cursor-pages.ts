@@ -1,27 +1,27 @@
 /** `pagination: "cursor"`: pages that start after the last row of the previous page. */
 import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { Field } from '../schema/route.js'
+import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import { finishPage, maxCursorLength, type Position, positionReader } from './cursor.js'
 import { type Operand, operandOf } from './operand.js'
 import type { CompiledOperation } from './operation.js'
 import type { OrderKey, Orders, RowOrder } from './order.js'
 import type { Page } from './page.js'
-import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
-import { refuse } from './request-value.js'
+import { type CursorPage, type Part, writeCursorPage } from './read.js'
 import { type Binder, compileVariants, type Draft, type Switch } from './sql.js'
 import type { Subject } from './subject.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 
-/** Reports the faults of cursor pages; the returned function compiles them. */
+/** Compiles cursor pages; after faults, the result is not used. */
 export function compileCursorPages (
   subject: Subject,
   orders: Orders,
   page: Page,
   pointer: string
-): (parts: ReadParts, switches: readonly Switch[]) => Omit<CompiledOperation, 'missing' | 'references'> {
-  const { query, table, context } = subject
+): Omit<CompiledOperation, 'missing' | 'references'> {
+  const { query, table, context, switches } = subject
   const { faults, listRoute } = context
   if (listRoute === undefined) faults.add(pointer, 'the query string of a route can have only one `cursor`: use it in a route with one query')
   if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key to mark the end of a page`)
@@ -29,29 +29,25 @@ export function compileCursorPages (
   if (Array.isArray(query.order) && query.order.length > maxKeys) {
     faults.add(pointer, `a cursor can contain at most ${maxKeys} columns of an order, but this order has ${query.order.length}`)
   }
-  const members = checkVisible(subject, orders, pointer)
-  return (parts, switches) => {
-    const read = positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose)
-    return {
-      resultKind: 'cursorPage',
-      parameters: { ...orders.parameters, ...cursorParameters },
-      cursorMembers: members,
-      bind: bindCursorPages({
-        origin: context.origin,
-        switches,
-        usual: orders.usual,
-        read,
-        page,
-        write: (written, draft) => writeCursorPage(parts, written, draft)
-      })
-    }
+  return {
+    resultKind: 'cursorPage',
+    parameters: { ...orders.parameters, ...cursorParameters },
+    cursorMembers: checkVisible(subject, orders, pointer),
+    bind: bindCursorPages({
+      origin: context.origin,
+      switches,
+      usual: orders.usual,
+      read: positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose),
+      page,
+      write: (written, draft) => writeCursorPage(subject, written, draft)
+    })
   }
 }
 
 export function cursorLimit (page: Page, scope: Scope): number {
   const asked = page.limit(scope)
   if (asked === 0) {
-    throw refuse({ path: '/query/limit', message: 'must be at least 1 with a cursor, which continues after a row', keyword: 'minimum' })
+    throw invalidInput('/query/limit', 'must be at least 1 with a cursor, which continues after a row', 'minimum')
   }
   return asked
 }
@@ -74,7 +70,7 @@ export function bindCursorPages ({ origin, switches, usual, read, page, write }:
     return write({
       order,
       limit: chosen?.literal === undefined ? draft.add(limit, 'bigint') : String(chosen.literal),
-      after: after === null ? [() => []] : partsAfter(order, shapeOf(after), valueOf)
+      after: after === null ? [() => []] : partsAfter(order.keys, 0, shapeOf(after), valueOf)
     }, draft)
   }, {
     choose: (scope) => ({ position: read(scope), literal: page.usual(scope) }),
@@ -132,7 +128,7 @@ function shapeOf (after: readonly (string | null)[]): string {
 }
 
 /** Reads the value of one key. */
-export type ValueOf = (index: number) => Binder
+type ValueOf = (index: number) => Binder
 
 /** Returns a function with one binder per key, so that a statement has one placeholder for each. */
 function valueBinders (read: (scope: Scope) => readonly (string | null)[]): ValueOf {
@@ -143,30 +139,20 @@ function valueBinders (read: (scope: Scope) => readonly (string | null)[]): Valu
   }
 }
 
-/** The conditions of each part for an alias, in the order of their rows; empty if no row can follow. */
-function partsAfter (
-  { keys }: RowOrder,
-  shape: string,
-  valueOf: ValueOf
-): ReadonlyArray<(alias: string, draft: Draft) => string[]> {
-  return after(keys, 0, shape, valueOf)
-}
-
-type Part = (alias: string, draft: Draft) => string[]
-
-function after (keys: readonly OrderKey[], index: number, shape: string, valueOf: ValueOf): Part[] {
+/** The parts after a position, from the key of the index on, in the order of their rows; empty if no row can follow. */
+function partsAfter (keys: readonly OrderKey[], index: number, shape: string, valueOf: ValueOf): Part[] {
   const key = keys[index]
   if (key === undefined) return []
   const { column: { type, notNull }, write: column } = key.operand
   if (shape[index] === 'n') {
-    const same = after(keys, index + 1, shape, valueOf).map(
+    const same = partsAfter(keys, index + 1, shape, valueOf).map(
       (part): Part => (alias, draft) => [`${column(alias)} is null`, ...part(alias, draft)]
     )
     return key.nullsFirst ? [...same, (alias) => [`${column(alias)} is not null`]] : same
   }
   if (isRange(keys, index, shape)) return [(alias, draft) => [compareRest(keys, index, valueOf, alias, draft)]]
   const value = (draft: Draft): string => draft.add(valueOf(index), type)
-  const same = after(keys, index + 1, shape, valueOf).map(
+  const same = partsAfter(keys, index + 1, shape, valueOf).map(
     (part): Part => (alias, draft) => [`${column(alias)} = ${value(draft)}`, ...part(alias, draft)]
   )
   const further: Part = (alias, draft) => [`${column(alias)} ${key.ascending ? '>' : '<'} ${value(draft)}`]

@@ -7,8 +7,8 @@ import { createHash } from 'node:crypto'
 import type { Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { isStorable } from '../json/storable.js'
+import { invalidInput } from '../validation/detail.js'
 import type { RowOrder } from './order.js'
-import { refuse } from './request-value.js'
 
 /** Characters of a cursor: together with the rest of the URL they fit Node.js's 16 KB for headers. */
 export const maxCursorLength = 4096
@@ -51,11 +51,7 @@ export function finishPage (text: string, { tag }: Position): string {
   if (values === '') return `${text.slice(0, end)}null}}`
   const cursor = Buffer.from(tag + values).toString('base64url')
   if (cursor.length > maxCursorLength) {
-    throw refuse({
-      path: '/query/limit',
-      message: 'the last row of this page has too long a value for a cursor: use another limit or order',
-      keyword: 'maxLength'
-    })
+    throw invalidInput('/query/limit', 'the last row of this page has too long a value for a cursor: use another limit or order', 'maxLength')
   }
   return `${text.slice(0, end)}"${cursor}"}}`
 }
@@ -70,7 +66,7 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
   if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknownCursor()
   const text = Buffer.from(given, 'base64url').toString()
   if (!text.startsWith(tag)) {
-    throw refuse({ path, message: 'is not a cursor of this list and this order: start without one', keyword: 'format' })
+    throw invalidInput(path, 'is not a cursor of this list and this order: start without one', 'format')
   }
   const values = valuesIn(text.slice(tagLength))
   const misfits = values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)
@@ -91,5 +87,5 @@ function valuesIn (text: string): (string | null)[] | null {
 
 /** The error for a text that is not a cursor of this list. */
 export function unknownCursor (): Error {
-  return refuse({ path, message: 'is not a valid cursor: send `pagination.next` unchanged, or start without one', keyword: 'format' })
+  return invalidInput(path, 'is not a valid cursor: send `pagination.next` unchanged, or start without one', 'format')
 }

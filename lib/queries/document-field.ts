@@ -6,12 +6,13 @@ import { noScope } from '../expressions/no-scope.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import { encodePattern, patternExpectation } from './column-value.js'
 import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
 import { operandOf } from './operand.js'
-import { isOfUrl, jsonTexts, refuse, requestPath, splitList } from './request-value.js'
+import { isOfUrl, jsonTexts, requestPath, splitList } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** The id of a document, which is stored outside its fields. */
@@ -171,7 +172,7 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
       const texts = jsonTexts(item)
       // For other operators, a string that starts like JSON is compared as a string.
       if (texts === undefined && operator === 'contains') {
-        throw refuse({ path, message: `the field "${name}" is compared with JSON, but this text is not valid JSON`, keyword: 'type' })
+        throw invalidInput(path, `the field "${name}" is compared with JSON, but this text is not valid JSON`, 'type')
       }
       return texts ?? [stringifyJson(item)]
     })
@@ -192,7 +193,7 @@ function binderOf ({ read, value }: FilterValue, operator: Operator, name: strin
     if (given === undefined || (given === null && operator !== 'is')) return null
     const encoded = encode(given, operator)
     if (encoded === undefined) {
-      throw refuse({ path, message: `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, keyword: 'type' })
+      throw invalidInput(path, `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, 'type')
     }
     return encoded
   }

@@ -8,11 +8,12 @@ import { stringifyJson } from '../json/stringify.js'
 import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Filter, Operator } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import { fieldNamesOf, listOf, takesList, wordOf } from './document-field.js'
 import { type ComparisonFilter, compileFilterValue, type FilterValue } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
-import { isOfUrl, jsonTexts, refuse, requestPath } from './request-value.js'
+import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
 import { noInput } from './sql.js'
 
 /** The filter of one request: null matches nothing, undefined is omitted. */
@@ -135,7 +136,7 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
       if (given === undefined) return null
       const word = wordOf(given)
       if (word === undefined) {
-        throw refuse({ path, message: `the field "${name}": expected null, true, false or "unknown"`, keyword: 'type' })
+        throw invalidInput(path, `the field "${name}": expected null, true, false or "unknown"`, 'type')
       }
       return make('==', word === 'null' ? null : word === 'true')
     }
@@ -155,7 +156,7 @@ function comparisonOf (
   const [first, ...others] = values
   if (first === undefined) return null
   const most = operator === 'neq' ? maxNotValues : maxValues
-  if (values.length > most) throw refuse({ path, message: `Firestore can compare with at most ${most} values`, keyword: 'maxItems' })
+  if (values.length > most) throw invalidInput(path, `Firestore can compare with at most ${most} values`, 'maxItems')
   const isOne = others.length === 0
   switch (operator) {
     case 'eq':
@@ -192,7 +193,7 @@ function valuesOf (items: readonly unknown[], name: string, path: string): unkno
     const value = withNormalTypes(item, faults)
     const [fault] = faults
     const unfit = fault === undefined ? unfitFor(value) : `must be ${fault.expected}`
-    if (unfit !== undefined) throw refuse({ path, message: `the field "${name}" is compared with a value that ${unfit}`, keyword: 'type' })
+    if (unfit !== undefined) throw invalidInput(path, `the field "${name}" is compared with a value that ${unfit}`, 'type')
     return value
   })
 }
@@ -203,6 +204,6 @@ function idsOf (items: readonly unknown[], operator: Operator, path: string): st
     const id = typeof item === 'string' ? item : stringifyJson(item)
     if (isPathSegment(id)) return [id]
     if (operator === 'eq' || operator === 'in') return []
-    throw refuse({ path, message: 'the id of a document is compared with an invalid id', keyword: 'type' })
+    throw invalidInput(path, 'the id of a document is compared with an invalid id', 'type')
   })
 }

@@ -5,6 +5,7 @@ import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery, Filter } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import { finishPage, type Position, unknownCursor } from './cursor.js'
 import { cursorLimit } from './cursor-pages.js'
@@ -74,11 +75,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
     if (operation === 'query') {
       const [limit, offset] = [page.limit(scope), page.offset(scope)]
       if (offset > maxOffset) {
-        throw refuse({
-          path: '/query/offset',
-          message: `must be at most ${maxOffset}: Firestore reads all documents before the page`,
-          keyword: 'maximum'
-        })
+        throw invalidInput('/query/offset', `must be at most ${maxOffset}: Firestore reads all documents before the page`, 'maximum')
       }
       return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, resultKind: 'page' }
     }
@@ -154,13 +151,13 @@ function bindWrite (
 ): BoundOperation {
   const { documents, many, id } = input.read(scope)
   if (documents.length > maxBatch) {
-    throw refuse({ path: '/body', message: `must contain at most ${maxBatch} documents`, keyword: 'maxItems' })
+    throw invalidInput('/body', `must contain at most ${maxBatch} documents`, 'maxItems')
   }
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
-  if (unfit.length > 0) throw refuse(...unfit.slice(0, maxDetails))
+  if (unfit.length > 0) throw refuse(unfit)
   if (id !== null && !isPathSegment(id)) {
     if (operation === 'update') return { operation: { ...common, kind: 'update', id: null, fields: {} }, resultKind: 'record' }
-    throw refuse({ path: documentId?.path ?? '/docId', message: `the id of a document ${pathSegmentRule}`, keyword: 'pattern' })
+    throw invalidInput(documentId?.path ?? '/docId', `the id of a document ${pathSegmentRule}`, 'pattern')
   }
   if (operation === 'create' || operation === 'add') {
     return { operation: { ...common, kind: 'create', id, documents, many }, resultKind: many ? 'records' : 'record' }
@@ -169,5 +166,3 @@ function bindWrite (
   const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'
   return { operation: { ...common, kind, id, fields }, resultKind: 'record' }
 }
-
-const maxDetails = 20 // pointers in a response

@@ -1,5 +1,4 @@
 /** The parts that document queries share on both stores: members, ids, fields, and values from the request. */
-import type { TenantryError } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, ResultKind, Scope } from '../expressions/types.js'
@@ -10,11 +9,12 @@ import { stringifyJson } from '../json/stringify.js'
 import { mayHoldTyped, type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
+import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import type { DocumentCursors } from './document-cursor.js'
 import type { Page } from './page.js'
-import { type Detail, refuse, requestPath } from './request-value.js'
-import { type InputOptions, isExcludedInput, isOfCaller, isOmitted, maxRows } from './write-input.js'
+import { refuse, requestPath } from './request-value.js'
+import { isExcludedInput, isOfCaller, isOmitted, maxRows } from './write-input.js'
 
 type Operation = DocumentQuery['operation']
 
@@ -90,9 +90,11 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
   return names.filter((name) => name !== 'id')
 }
 
+type Fields = Readonly<Record<string, unknown>>
+
 /** The documents in one request. */
-export interface GivenDocuments {
-  readonly documents: ReadonlyArray<Readonly<Record<string, unknown>>>
+interface GivenDocuments {
+  readonly documents: readonly Fields[]
   /** The input was an array. */
   readonly many: boolean
   /** The document, or the array of documents, as JSON. */
@@ -101,48 +103,87 @@ export interface GivenDocuments {
   readonly id: string | null
 }
 
+/** The documents of a write. */
 export interface DocumentInput {
+  readonly references: readonly Reference[]
   /** Throws `validationFailed`. */
   readonly read: (scope: Scope) => GivenDocuments
 }
 
-export function compileInput (operation: Operation, data: DocumentData, id: DocumentId | undefined): DocumentInput {
+/** Compiles the `data` of a write; undefined after a fault. */
+export function compileDocumentInput (
+  { operation, data }: DocumentQuery,
+  id: DocumentId | undefined,
+  excluded: ReadonlySet<string>,
+  pointer: string,
+  context: QueryContext
+): DocumentInput | undefined {
+  const before = context.faults.faults.length
+  const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
+  if (context.faults.faults.length > before) return undefined
+  const acceptsMany = operation === 'create' || operation === 'add'
+  if (value.constant && !isRecord(value.evaluate(noScope)) && !(acceptsMany && Array.isArray(value.evaluate(noScope)))) {
+    context.faults.add(pointer, 'expected an object with the fields, or a template')
+    return undefined
+  }
+  const members = isRecord(data)
+    ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) }))
+    : null
+  const nested = members?.filter(({ value }) => value.within !== undefined) ?? []
+  const dropped = droppedFields(members, value, excluded)
+  const path = requestPath(value, '')
+
+  const readOne = (given: unknown, at: string, id: string | null, fullAccess: boolean): Fields => {
+    if (!isRecord(given)) throw invalidInput(at, acceptsMany ? 'must be an object, or an array of objects' : 'must be an object', 'type')
+    const hasId = Object.hasOwn(given, 'id')
+    if (hasId && given.id !== id) {
+      const message = 'the id of a document is not one of its fields: it is set by the path, or by the server'
+      throw invalidInput(pointerTo(at, 'id'), message, 'readOnly')
+    }
+    if (!hasId && (fullAccess || dropped.size === 0)) return given
+    const isKept = ([name]: [string, unknown]): boolean => name !== 'id' && (fullAccess || !dropped.has(name))
+    return Object.fromEntries(Object.entries(given).filter(isKept))
+  }
+
+  const evaluate = (scope: Scope): unknown => {
+    const given = value.evaluate(scope)
+    const omitted = nested.filter((member) => isOmitted(member.value, scope, operation === 'update' ? 'some' : 'every'))
+    return omitted.length === 0 || !isRecord(given)
+      ? given
+      : Object.fromEntries(Object.entries(given).filter(([name]) => !omitted.some((member) => member.name === name)))
+  }
+
   return {
+    references: value.references,
     read (scope) {
       const own = id?.read(scope) ?? null
-      const { documents, many } = data.read(scope, own)
-      if (many && own !== null) {
-        throw refuse({ path: '/body', message: 'must be an object, because one id identifies one document', keyword: 'type' })
-      }
-      if (operation === 'set' && own === null) {
-        throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
-      }
+      const given = evaluate(scope)
+      const many = acceptsMany && Array.isArray(given)
+      if (many && given.length > maxRows) throw invalidInput(path, `must contain at most ${maxRows} records`, 'maxItems')
+      const at = (index: number): string => many ? pointerTo(path, index) : path
+      const documents = many
+        ? given.map((each, index) => readOne(each, at(index), null, scope.fullAccess))
+        : [readOne(given, path, own, scope.fullAccess)]
+      if (many && own !== null) throw invalidInput('/body', 'must be an object, because one id identifies one document', 'type')
+      if (operation === 'set' && own === null) throw invalidInput('/docId', 'the id of the document is missing', 'required')
       const text = stringifyJson(many ? documents : documents[0])
-      if (!isStorableJson(text)) throw data.unstorable(documents, many)
+      if (!isStorableJson(text)) throw refuse(documents.flatMap((document, index) => unstorableFields(document, at(index))))
       if (!mayHoldTyped(text)) return { documents, many, text, id: own }
-      const normal = documents.map((document, index) => normalOf(document, many ? pointerTo(data.path, index) : data.path))
+      const normal = documents.map((document, index) => normalOf(document, at(index)))
       return { documents: normal, many, text: stringifyJson(many ? normal : normal[0]), id: own }
     }
   }
 }
 
-function normalOf (document: Readonly<Record<string, unknown>>, at: string): Readonly<Record<string, unknown>> {
+function normalOf (document: Fields, at: string): Fields {
   const faults: TypedFault[] = []
   // The document itself is always an object, whatever its only member is called.
   const normal = Object.fromEntries(Object.entries(document).map(([name, value]) => [name, withNormalTypes(value, faults, [name])]))
   if (faults.length > 0) {
-    throw refuse(
-      ...faults.slice(0, maxFaults).map(({ path, expected }) => ({
-        path: pointerTo(at, ...path),
-        message: `must be ${expected}`,
-        keyword: 'type'
-      }))
-    )
+    throw refuse(faults.map(({ path, expected }) => ({ path: pointerTo(at, ...path), message: `must be ${expected}`, keyword: 'type' })))
   }
   return normal
 }
-
-const maxFaults = 20 // in a response
 
 const maxIdLength = 512 // characters; PostgreSQL's index accepts about 2,700 bytes
 
@@ -169,93 +210,17 @@ export function compileId (configured: unknown, pointer: string, context: QueryC
       const given = value.evaluate(scope)
       if (given === undefined || given === null) return null
       if ((typeof given !== 'string' && !isNumber(given)) || given === '' || String(given).length > maxIdLength) {
-        throw refuse({ path, message: `the id of a document must be a string of 1 to ${maxIdLength} characters`, keyword: 'type' })
+        throw invalidInput(path, `the id of a document must be a string of 1 to ${maxIdLength} characters`, 'type')
       }
       const id = String(given)
       // PostgreSQL would store two different ids with half a surrogate pair as one.
-      if (!isStorable(id)) throw refuse({ path, message: unstorableText, keyword: 'pattern' })
+      if (!isStorable(id)) throw invalidInput(path, unstorableText, 'pattern')
       return id
     }
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>
-
-interface DocumentData {
-  /** The value's pointer in the request; empty if it has several sources. */
-  readonly path: string
-  /** The documents without their `id`, and whether the input was an array. Throws `validationFailed`. */
-  readonly read: (scope: Scope, id: string | null) => { readonly documents: readonly Fields[], readonly many: boolean }
-  readonly references: readonly Reference[]
-  /** The error for characters that PostgreSQL cannot store; it names the fields. */
-  readonly unstorable: (documents: readonly Fields[], many: boolean) => TenantryError
-}
-
-/** Compiles the `data` of a write; undefined after a fault. */
-export function compileDocumentData (
-  data: unknown,
-  pointer: string,
-  context: QueryContext,
-  options: InputOptions
-): DocumentData | undefined {
-  const before = context.faults.faults.length
-  const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
-  if (context.faults.faults.length > before) return undefined
-  if (value.constant && !isRecord(value.evaluate(noScope)) && !(options.many && Array.isArray(value.evaluate(noScope)))) {
-    context.faults.add(pointer, 'expected an object with the fields, or a template')
-    return undefined
-  }
-  const members = isRecord(data)
-    ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) }))
-    : null
-  const nested = members?.filter(({ value }) => value.within !== undefined) ?? []
-  const dropped = droppedFields(members, value, options.excluded)
-  const path = requestPath(value, '')
-
-  const readOne = (given: unknown, at: string, id: string | null, fullAccess: boolean): Fields => {
-    if (!isRecord(given)) {
-      throw refuse({ path: at, message: options.many ? 'must be an object, or an array of objects' : 'must be an object', keyword: 'type' })
-    }
-    const hasId = Object.hasOwn(given, 'id')
-    if (hasId && given.id !== id) {
-      throw refuse({
-        path: pointerTo(at, 'id'),
-        message: 'the id of a document is not one of its fields: it is set by the path, or by the server',
-        keyword: 'readOnly'
-      })
-    }
-    if (!hasId && (fullAccess || dropped.size === 0)) return given
-    const isKept = ([name]: [string, unknown]): boolean => name !== 'id' && (fullAccess || !dropped.has(name))
-    return Object.fromEntries(Object.entries(given).filter(isKept))
-  }
-
-  const evaluate = (scope: Scope): unknown => {
-    const given = value.evaluate(scope)
-    const omitted = nested.filter((member) => isOmitted(member.value, scope, options.omit))
-    return omitted.length === 0 || !isRecord(given)
-      ? given
-      : Object.fromEntries(Object.entries(given).filter(([name]) => !omitted.some((member) => member.name === name)))
-  }
-
-  return {
-    path,
-    references: value.references,
-    unstorable: (documents, many) =>
-      refuse(
-        ...documents.flatMap((document, index) => unstorableFields(document, many ? pointerTo(path, index) : path)).slice(0, maxUnstorable)
-      ),
-    read: (scope, id) => {
-      const given = evaluate(scope)
-      if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
-      if (given.length > maxRows) throw refuse({ path, message: `must contain at most ${maxRows} records`, keyword: 'maxItems' })
-      return { documents: given.map((each, index) => readOne(each, pointerTo(path, index), null, scope.fullAccess)), many: true }
-    }
-  }
-}
-
-const maxUnstorable = 20 // fields in a response
-
-function unstorableFields (document: Fields, at: string): Detail[] {
+function unstorableFields (document: Fields, at: string): ErrorDetail[] {
   return Object.entries(document).filter(([name, value]) => !isStorableJson(stringifyJson({ [name]: value })))
     .map(([name]) => ({ path: pointerTo(at, name), message: unstorableText, keyword: 'pattern' }))
 }

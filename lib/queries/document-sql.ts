@@ -18,7 +18,7 @@ import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import {
   type Binder,
-  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, type Input, numberChooser, type Switch
+  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess, type Input, numberChooser, type Switch
 } from './sql.js'
 
 const documents = '"tenantry"."documents"'
@@ -72,7 +72,6 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
     ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
 }
 
-const hasFullAccess: Switch = (scope) => scope.fullAccess
 const bindTenantOrNone: Binder = (scope) => tenantOrPlatform(scope.tenant)
 
 function tenantAndCollection ({ bindCollection }: Parts, draft: Draft): [string, string] {
@@ -128,7 +127,7 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
       page,
       write: (written, draft) =>
         writeAfter(written, draft, {
-          rows: (alias, after) => `${documents} ${alias}${[conditionsOf(parts, alias, draft), ...after].join(' and ')}`,
+          rows: (alias, after) => `from ${documents} ${alias}${[conditionsOf(parts, alias, draft), ...after].join(' and ')}`,
           record: (alias) => `${recordOf(parts, alias, draft)} as record`,
           json: 'r.record'
         })

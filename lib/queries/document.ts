@@ -6,7 +6,7 @@ import { type QueryContext, uniqueReferences } from './context.js'
 import { cursorParameters } from './cursor-pages.js'
 import { compileDocumentCursors } from './document-cursor.js'
 import { compileOnFirestore } from './document-firestore.js'
-import { checkMembers, compileDocumentData, compileId, compileInput, type DocumentParts, resultKinds, selectOf } from './document-parts.js'
+import { checkMembers, compileDocumentInput, compileId, type DocumentParts, resultKinds, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
 import { compilePage } from './page.js'
 import { documentInput } from './record-schema.js'
@@ -37,15 +37,8 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     ? undefined
     : compileId(query.docId, pointerTo(pointer, 'docId'), { ...context, secretsRefusedIn: 'the id of a document' })
   const isRead = operation === 'get' || operation === 'query'
-  const creates = operation === 'create' || operation === 'add'
   const writesData = !isRead && operation !== 'delete'
-  const data = writesData
-    ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, {
-      excluded: new Set(excluded),
-      many: creates,
-      omit: operation === 'update' ? 'some' : 'every'
-    })
-    : undefined
+  const input = writesData ? compileDocumentInput(query, id, new Set(excluded), pointerTo(pointer, 'data'), context) : undefined
   const shown = { select: selectOf(query.select, pointerTo(pointer, 'select'), context), excluded: [...excluded, ...withheld] }
   const cursors = compileDocumentCursors(query, pointer, context, shown)
   const parts: DocumentParts = {
@@ -60,12 +53,11 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const compiled = isOnFirestore
     ? { store: 'firestore', ...compileOnFirestore(query, pointer, context, parts) } as const
     : { store: 'sql', shared: false, ...compileOnSql(query, pointer, context, parts) } as const
-  if (collection === undefined || faults.faults.length > before || (writesData && data === undefined)) return null
+  if (collection === undefined || faults.faults.length > before || (writesData && input === undefined)) return null
 
   const references = uniqueReferences(
-    [...id?.references ?? [], ...data?.references ?? [], ...compiled.references, ...parts.page.references]
+    [...id?.references ?? [], ...input?.references ?? [], ...compiled.references, ...parts.page.references]
   )
-  const input = data === undefined ? undefined : compileInput(operation, data, id)
   // Requests without a tenant use the documents of the empty tenant.
   const used = Object.freeze([
     Object.freeze({ table: `${isOnFirestore ? 'firestore' : 'documents'}:${collection}`, scoped: !compiled.shared })
@@ -78,7 +70,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     reads: isRead ? used : nothing,
     writes: isRead ? nothing : used,
     missing: 'notFound',
-    status: creates ? 201 : 200,
+    status: operation === 'create' || operation === 'add' ? 201 : 200,
     resultKind: cursors === undefined ? resultKinds[operation] : 'cursorPage',
     references: Object.freeze(references),
     inputPointers: noPointers,
@@ -92,15 +84,15 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     ? { store: compiled.store, bind: compiled.bind(input) }
     : { store: compiled.store, bind: compiled.bind(input) }
   // Members for the documentation only are computed on demand.
-  const inputOf = () => documentInput(query, new Set(excluded), context)
+  const described = () => documentInput(query, new Set(excluded), context)
   return Object.freeze({
     ...common,
     ...bound,
     get input () {
-      return inputOf().input
+      return described().input
     },
     get bulk () {
-      return inputOf().bulk
+      return described().bulk
     }
   })
 }

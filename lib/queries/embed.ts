@@ -21,16 +21,19 @@ type Count = Extract<Field, { kind: 'count' }>
 export interface Rendering {
   readonly schema: string
   readonly draft: Draft
-  /** The maximum rows of an embed; more rows fail the statement, as a text that is too large does. undefined: no limit. */
-  readonly embedLimit: number | undefined
 }
 
 const maxEmbedded = 1000 // rows of one embed in a tenant's query
 const maxNested = 100 // rows of an embed within an embed of many rows, because nested rows multiply
 
 /** The maximum rows of an embed. A tenant's queries have a limit, because they cost other tenants time. */
-export function embedLimitOf (origin: QueryContext['origin']): number | undefined {
+export function mostRows ({ origin }: QueryContext): number | undefined {
   return origin === 'tenant' ? maxEmbedded : undefined
+}
+
+/** The same within an embed of many rows. */
+export function mostNested (most: number | undefined): number | undefined {
+  return most === undefined ? undefined : maxNested
 }
 
 /** The select list for the rows of an alias. */
@@ -61,23 +64,22 @@ function member (field: Field, alias: string, rendering: Rendering): string {
 }
 
 function embedded (field: EmbedField, outer: string, rendering: Rendering): string {
-  const { selection, relation, rows: { order, limit } } = field
-  const { draft, embedLimit } = rendering
+  const { selection, relation, rows: { order, limit, most } } = field
+  const { draft } = rendering
   const [row, inner] = [draft.alias(), draft.alias()]
-  const within = relation.many && embedLimit !== undefined ? { ...rendering, embedLimit: maxNested } : rendering
-  const rows = `select ${selectList(selection, inner, within)} ${rowsOf(field, outer, inner, rendering)}`
+  const rows = `select ${selectList(selection, inner, rendering)} ${rowsOf(field, outer, inner, rendering)}`
   if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
   const list = `coalesce(json_agg(${row}.*), '[]')`
   const ordered = selection.grouped === true
     ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, draft)
     : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
-  if (embedLimit === undefined) {
+  if (most === undefined) {
     return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, draft)}`}) ${row}`
   }
   // PostgreSQL computes equal aggregates only once.
-  const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
-  const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, draft)}, ${embedLimit + 1})`
-  return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${most}) ${row}`
+  const over = `count(*) > ${most} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
+  const read = limit === undefined ? `${most + 1}` : `least(${writeLimit(limit, draft)}, ${most + 1})`
+  return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${read}) ${row}`
 }
 
 function writeLimit ({ literal, bind }: EmbedLimit, draft: Draft): string {
@@ -134,13 +136,12 @@ const maxLimit = 1000
 /** @param selection the selection of the rows; null if they are only counted */
 export function compileEmbedRows (
   options: Embed | undefined,
-  inner: boolean,
   relation: Relation,
   selection: Selection | null,
   pointer: string,
   context: QueryContext
-): EmbedRows {
-  if (options === undefined) return { inner, filters: noFilters }
+): Pick<EmbedRows, 'filters' | 'order' | 'limit'> {
+  if (options === undefined) return { filters: noFilters }
   const { table, many } = relation
   const isList = many && selection !== null
   for (const member of ['order', 'limit'] as const) {
@@ -152,8 +153,7 @@ export function compileEmbedRows (
   const order = isList && options.order !== undefined
     ? compileRowOrder(options.order, selection, pointerTo(pointer, 'order'), context)
     : undefined
-  const limit = isList ? compileLimit(options.limit, pointerTo(pointer, 'limit'), context) : undefined
-  return { inner, filters, ...order !== undefined && { order }, ...limit !== undefined && { limit } }
+  return { filters, order, limit: isList ? compileLimit(options.limit, pointerTo(pointer, 'limit'), context) : undefined }
 }
 
 function compileRowOrder (
@@ -181,20 +181,10 @@ function compileLimit (limit: Embed['limit'], pointer: string, context: QueryCon
 }
 
 /** The references of a selection's embeds, and the switches of their optional filters. */
-export interface EmbedUses {
-  readonly switches: readonly Switch[]
-  readonly references: readonly Reference[]
-}
-
-export function embedUses ({ fields }: Selection): EmbedUses {
-  const switches: Switch[] = []
-  const references: Reference[] = []
-  for (const field of fields) {
-    if (field.kind !== 'embed' && field.kind !== 'count') continue
+export function embedUses ({ fields }: Selection): { readonly switches: readonly Switch[], readonly references: readonly Reference[] } {
+  const uses = fields.filter(isEmbed).flatMap((field) => {
     const { filters, limit } = field.rows
-    const within = field.kind === 'embed' ? embedUses(field.selection) : { switches: [], references: [] }
-    switches.push(...filters.switches, ...within.switches)
-    references.push(...filters.references, ...limit?.references ?? [], ...within.references)
-  }
-  return { switches, references }
+    return [filters, { switches: [], references: limit?.references ?? [] }, ...field.kind === 'embed' ? [embedUses(field.selection)] : []]
+  })
+  return { switches: uses.flatMap(({ switches }) => switches), references: uses.flatMap(({ references }) => references) }
 }

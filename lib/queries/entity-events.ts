@@ -7,6 +7,7 @@ import { eventsTable, maxEventBytes } from '../database/outbox.js'
 import { literal } from '../database/sql.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
+import { everyColumn } from './field.js'
 import { keyColumns } from './row-key.js'
 import {
   type Binder, type Bound, columnOf, compileVariants, Draft, freeName, type Input, quote, type Switch,
@@ -14,7 +15,8 @@ import {
 } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
-export type EntityEvent = 'created' | 'updated' | 'deleted'
+/** The kind of an event, or its SQL for a row of `w`. */
+export type EventKind = 'created' | 'updated' | 'deleted' | ((row: string) => string)
 
 /** Writes the text with the parts whose switches are on; with `events`, the statement also writes events. */
 export type EventWriter = (draft: Draft, events: boolean) => string
@@ -56,15 +58,9 @@ export function upsertKind (table: Table, { schema }: Catalogue, conflict: reado
 }
 
 /** `, e as (insert ...)`: one event for each row of `w`. Columns that the route writes from secrets are omitted. */
-export function tableEvents (
-  table: Table,
-  withheld: Withheld | undefined,
-  kind: EntityEvent | ((row: string) => string),
-  draft: Draft
-): string {
+export function tableEvents (table: Table, withheld: Withheld | undefined, kind: EventKind, draft: Draft): string {
   const row = draft.alias()
-  const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
-  const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
+  const { fields } = withoutWithheld({ table, fields: everyColumn(table) }, withheld)
   const kept = new Set(fields.map(({ name }) => name))
   // The event omits a key that comes from a secret.
   const keys = keyColumns(table).every((name) => kept.has(name)) ? keyColumns(table) : []
@@ -77,48 +73,37 @@ export function tableEvents (
   return insertEvents({
     row,
     tenant: table.tenantScoped ? `${columnOf(row, tenantColumn)}::text` : "''",
-    type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
     subject: keys.length === 0
       ? literal(table.name)
       : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
     name: literal(table.name),
-    depth: draft.add(depthOf, 'int2'),
     id,
     record: columns === '' ? "'{}'::json" : `(select row_to_json(x.*) from (select ${columns}) x)`
-  })
+  }, kind, draft)
 }
 
 /** As `tableEvents`, for documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
-export function documentEvents (collection: Binder, kind: EntityEvent | ((row: string) => string), draft: Draft): string {
+export function documentEvents (collection: Binder, kind: EventKind, draft: Draft): string {
   const row = draft.alias()
   const name = draft.add(collection, 'text')
   return insertEvents({
     row,
     tenant: columnOf(row, tenantColumn),
-    type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
     subject: `concat(${name}, ':', ${columnOf(row, 'id')})`,
     name,
-    depth: draft.add(depthOf, 'int2'),
     id: `to_json(${columnOf(row, 'id')})`,
     record: `${columnOf(row, 'record')}::json`
-  })
+  }, kind, draft)
 }
 
 const depthOf: Binder = ({ depth = 0 }) => depth
 
-interface EventParts {
-  /** The alias of a row of `w`. */
-  readonly row: string
-  readonly tenant: string
-  readonly type: string
-  readonly subject: string
-  readonly name: string
-  readonly depth: string
-  readonly id: string
-  readonly record: string
-}
+/** The SQL of an event. `row`: the alias of a row of `w`. */
+type EventParts = Readonly<Record<'row' | 'tenant' | 'subject' | 'name' | 'id' | 'record', string>>
 
-function insertEvents ({ row, tenant, type, subject, name, depth, id, record }: EventParts): string {
+function insertEvents ({ row, tenant, subject, name, id, record }: EventParts, kind: EventKind, draft: Draft): string {
+  const type = typeof kind === 'function' ? kind(row) : `'entity.${kind}'`
+  const depth = draft.add(depthOf, 'int2')
   const members = `'table', ${name}, 'id', ${id}`
   const data =
     `case when octet_length(j.record::text) > ${maxEventBytes} then json_build_object(${members}, 'record', null, 'truncated', true) else json_build_object(${members}, 'record', j.record) end`

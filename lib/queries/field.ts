@@ -38,9 +38,11 @@ export interface EmbedRows {
   readonly inner: boolean
   readonly filters: CompiledFilters
   /** The order of the rows, or of their groups. Default: by key. */
-  readonly order?: (selection: Selection, alias: string) => string
+  readonly order?: ((selection: Selection, alias: string) => string) | undefined
   /** Default: all rows. */
-  readonly limit?: EmbedLimit
+  readonly limit?: EmbedLimit | undefined
+  /** More rows fail the statement, as a text that is too large does. undefined: no limit. */
+  readonly most: number | undefined
 }
 
 export interface EmbedLimit {
@@ -51,18 +53,15 @@ export interface EmbedLimit {
   readonly references: readonly Reference[]
 }
 
-/** The column or table that a member shows; undefined for `count()`. */
-function shownBy (field: Field): string | undefined {
-  switch (field.kind) {
-    case 'column':
-      return field.column.name
-    case 'path':
-      return field.operand.source.name
-    case 'aggregate':
-      return field.operand?.source.name
-    default:
-      return field.relation.table.name
-  }
+const everyColumns = new WeakMap<Table, Field[]>()
+
+/** The fields of all columns. Computed once per table, because most queries select every column. */
+export function everyColumn (table: Table): Field[] {
+  const known = everyColumns.get(table)
+  if (known !== undefined) return known
+  const fields = [...table.columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
+  everyColumns.set(table, fields)
+  return fields
 }
 
 /** The column of this table that a member shows. */
@@ -104,7 +103,7 @@ export function hasField ({ fields }: Selection, names: ReadonlySet<string>): bo
 }
 
 function isNamed (field: Field, names: ReadonlySet<string>): boolean {
-  const shown = shownBy(field)
+  const shown = (isEmbed(field) ? field.relation.table : columnShownBy(field))?.name
   return names.has(field.name) || (shown !== undefined && names.has(shown))
 }
 

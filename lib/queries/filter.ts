@@ -102,7 +102,7 @@ function negate (condition: Condition | undefined): Condition | undefined {
  * The conditions on a table's rows under an alias. `withDeleted` includes soft-deleted rows. They come before the query's own conditions:
  * PostgreSQL evaluates conditions of equal cost in order, and a condition that fails must not read another tenant's row.
  */
-export function rowConditions (table: Table, alias: string, draft: Draft, { withDeleted = false } = {}): string[] {
+export function rowConditions (table: Table, alias: string, draft: Draft, withDeleted = false): string[] {
   const conditions = []
   if (table.tenantScoped) conditions.push(`${columnOf(alias, tenantColumn)} = ${tenantPlaceholder(table, draft)}`)
   if (table.softDelete && !withDeleted) {

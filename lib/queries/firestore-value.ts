@@ -4,17 +4,17 @@ import { ExactNumber, fitsInt64 } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { typedNameOf } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
-import type { Detail } from './request-value.js'
+import type { ErrorDetail } from '../validation/detail.js'
+import { maxDetails } from './request-value.js'
 
 const maxDepth = 20 // nested objects and arrays, Firestore's limit
 const maxNameBytes = 1500
-const maxDetails = 20 // pointers in a response
 
 type Report = (path: readonly (string | number)[], message: string) => void
 
 /** The reasons why Firestore cannot store the fields, with pointers; empty if it can. */
-export function unfitFields (fields: Readonly<Record<string, unknown>>, at: string): Detail[] {
-  const details: Detail[] = []
+export function unfitFields (fields: Readonly<Record<string, unknown>>, at: string): ErrorDetail[] {
+  const details: ErrorDetail[] = []
   lookAtMembers(fields, [], 0, (path, message) => {
     if (details.length < maxDetails) details.push({ path: pointerTo(at, ...path), message, keyword: 'type' })
   })

@@ -3,17 +3,17 @@ import { sameColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
-import { nearest, pointerTo } from '../schema/faults.js'
+import { pointerTo } from '../schema/faults.js'
+import { invalidInput } from '../validation/detail.js'
 import { unfit } from './column-value.js'
 import { findColumn } from './context.js'
-import { embedLimitOf } from './embed.js'
 import { compileWrite } from './entity-events.js'
 import { type FixedColumn, type InsertParts, type RowGroup, type Rows, writeInsert } from './insert.js'
 import { encoderFor, misfitOf } from './json-value.js'
 import type { CompiledOperation } from './operation.js'
 import { refuse, requestPath } from './request-value.js'
 import { asValues, keyValues } from './row-key.js'
-import { type Binder, type Draft, type Input, type Switch, writeOnce } from './sql.js'
+import { type Binder, type Input, writeOnce } from './sql.js'
 import type { Subject } from './subject.js'
 import { tenantKeys } from './write.js'
 import { compileInput, type InputRow, unwritable, type WriteInput } from './write-input.js'
@@ -33,7 +33,7 @@ const noRecords: BoundQuery = Object.freeze({
 
 /** Compiles the operation; undefined after faults. */
 export function compileInsert (subject: Subject): CompiledOperation | undefined {
-  const { query, table, pointer, context, excluded, selection, accessSwitches } = subject
+  const { query, table, pointer, context, excluded } = subject
   const before = context.faults.faults.length
   // `single` means one record in and out: arrays are rejected.
   const input = compileInput(query.data, table, pointer, context, {
@@ -45,28 +45,12 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined
 
-  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
-  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
-  const partsFor = (draft: Draft, events: boolean): InsertParts => ({
-    written: { table, catalogue: context.catalogue, selection: selection(draft), embedLimit: embedLimitOf(context.origin) },
-    input,
-    switches,
-    fixed,
-    ...(conflict !== undefined && { conflict }),
-    ...(events && { events: { withheld: context.withheld } })
-  })
-  const one = compileWrite(
-    context.origin,
-    [...accessSwitches, ...varying],
-    (draft, events) => writeInsert(partsFor(draft, events), { kind: 'one' }, draft)
-  )
-  const many = input.dynamic
-    ? compileWrite(
-      context.origin,
-      [...accessSwitches, ...varying],
-      (draft, events) => writeInsert(partsFor(draft, events), { kind: 'json' }, draft)
-    )
-    : one
+  const parts: InsertParts = { subject, input, fixed, conflict }
+  const switches = [...subject.switches, ...input.columns.flatMap(({ presence }) => presence ?? [])]
+  const compileRows = (rows: Rows) =>
+    compileWrite(context.origin, switches, (draft, events) => writeInsert(parts, rows, draft, events))
+  const one = compileRows({ kind: 'one' })
+  const many = input.dynamic ? compileRows({ kind: 'json' }) : one
 
   const bind = (scope: Scope): BoundQuery => {
     const read = input.read(scope)
@@ -82,8 +66,8 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       return { statement, values, resultKind: 'records' }
     }
     const { statement, values } = writeOnce(
-      [...accessSwitches, ...varying],
-      (draft) => writeInsert(partsFor(draft, scope.events === true), rows, draft),
+      switches,
+      (draft) => writeInsert(parts, rows, draft, scope.events === true),
       scope,
       { row, rows: '', count }
     )
@@ -129,11 +113,10 @@ function fixedColumns (
     references.push(...value.references)
     const encode = encoderFor(column, value)
     const place = requestPath(value, '')
-    const path = place === '' ? `/${name}` : place
     const bind: Binder = (scope) => {
       const found = value.evaluate(scope)
       const encoded = found === undefined || found === null ? unfit : encode(found)
-      if (encoded === unfit) throw refuse({ path, ...misfitOf(column, found) })
+      if (encoded === unfit) throw refuse([{ path: place || `/${name}`, ...misfitOf(column, found) }])
       return encoded
     }
     columns.push({ column, bind })
@@ -154,11 +137,7 @@ function conflictColumns (
     if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: set the unique columns in \`onConflict\``)
     return table.primaryKey
   }
-  for (const [index, name] of named.entries()) {
-    if (!table.columns.has(name)) {
-      faults.add(pointerTo(at, index), `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
-    }
-  }
+  for (const [index, name] of named.entries()) findColumn(table, name, pointerTo(at, index), context)
   const keys = [table.primaryKey, ...table.uniqueKeys]
   const key = keys.find((each) => sameColumns(each, named)) ??
     // A unique key of a tenant-scoped table is unique within the tenant.
@@ -193,9 +172,7 @@ function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowG
     }
   }
   if (groups.size > maxGroups) {
-    throw refuse(
-      { path: input.path, message: `must contain records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' }
-    )
+    throw invalidInput(input.path, `must contain records with at most ${maxGroups} different sets of fields`, 'maxItems')
   }
   return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
 }
@@ -205,11 +182,7 @@ function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: Writ
   if (groups.length > 1) return { kind: 'groups', groups }
   if (!mixesDefaults(rows, row, input)) return undefined
   if (rows.length * row.length > maxValues) {
-    throw refuse({
-      path: input.path,
-      message: `must contain at most ${maxValues} values if its records have different fields`,
-      keyword: 'maxItems'
-    })
+    throw invalidInput(input.path, `must contain at most ${maxValues} values if its records have different fields`, 'maxItems')
   }
   return { kind: 'each', rows }
 }
@@ -255,7 +228,7 @@ function refuseSameKeys (
     const message = names.length === 0
       ? 'all records of the request have the same key from the route: send one record'
       : `record ${first} of this request has the same ${names.join(', ')}: send each key once`
-    throw refuse(...(names.length === 0 ? [undefined] : names).map((name) => ({
+    throw refuse((names.length === 0 ? [undefined] : names).map((name) => ({
       path: name === undefined ? pointerTo(path, index) : pointerTo(path, index, name),
       message,
       keyword: 'uniqueItems'

@@ -1,11 +1,11 @@
 /** `insert` and `upsert`: one row, or many at once. */
-import { type Column, tenantColumn } from '../database/catalogue.js'
-import type { Withheld } from './context.js'
+import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { rowConditions, tenantPlaceholder, where } from './filter.js'
-import { type Binder, castType, columnOf, type Draft, quote, type Switch, tableName } from './sql.js'
-import { type Form, selectWritten, tenantKeys, type Write, type Written } from './write.js'
-import type { InputRow, WriteInput } from './write-input.js'
+import { type Binder, castType, columnOf, type Draft, quote, tableName } from './sql.js'
+import type { Subject } from './subject.js'
+import { type Form, selectWritten, tenantKeys, type Write } from './write.js'
+import { givenColumns, type InputColumn, type InputRow, type WriteInput } from './write-input.js'
 
 /** A column that the query sets for every row: the key of an upsert. */
 export interface FixedColumn {
@@ -14,15 +14,11 @@ export interface FixedColumn {
 }
 
 export interface InsertParts {
-  readonly written: Omit<Written, 'keys'>
+  readonly subject: Subject
   readonly input: WriteInput
-  /** On if the request has a value for the column at the same index. */
-  readonly switches: readonly Switch[]
   readonly fixed: readonly FixedColumn[]
   /** The columns that identify an existing row in an upsert. */
-  readonly conflict?: readonly string[]
-  /** The statement writes events of its rows, without the withheld columns. */
-  readonly events?: { readonly withheld: Withheld | undefined }
+  readonly conflict: readonly string[] | undefined
 }
 
 /**
@@ -44,12 +40,11 @@ export interface RowGroup {
   readonly places: readonly number[]
 }
 
-/** Writes the statement for the columns whose switches are on. */
-export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft): string {
-  const { written: { table, catalogue }, input, conflict } = parts
-  const given = input.columns.flatMap(({ column }, index) =>
-    input.always.has(column.name) || draft.has(parts.switches[index]!) ? [{ column, index }] : []
-  )
+/** Writes the statement for the columns whose switches are on; with `events`, it also writes events of its rows. */
+export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft, events: boolean): string {
+  const { subject, input, conflict } = parts
+  const { table, context: { catalogue, withheld } } = subject
+  const given = givenColumns(input, draft)
   const alias = draft.alias()
   const writes = rows.kind === 'groups'
     ? rows.groups.map((group) => groupWrite(parts, group, given, alias, draft))
@@ -66,27 +61,15 @@ export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft): stri
   const form: Form = rows.kind === 'one'
     ? { kind: 'record', unique: true }
     : { kind: 'records', ...(conflict !== undefined && { expected: draft.add(bindCount, 'bigint') }) }
-  return selectWritten(
-    writes,
-    alias,
-    { ...parts.written, keys },
-    form,
-    draft,
-    parts.events && {
-      part: tableEvents(
-        table,
-        parts.events.withheld,
-        conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, draft),
-        draft
-      ),
-      returning: conflict === undefined ? '' : returnMade(table, alias)
-    }
-  )
+  const kind = conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, draft)
+  const returning = conflict === undefined ? '' : returnMade(table, alias)
+  const written = events ? { part: tableEvents(table, withheld, kind, draft), returning } : undefined
+  return selectWritten(subject, writes, alias, keys, form, draft, written)
 }
 
 /** `insert ...` without `returning`. */
-function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn[], alias: string, draft: Draft): string {
-  const { written: { table, catalogue }, input, fixed, conflict } = parts
+function insertText (parts: InsertParts, rows: Source, all: readonly InputColumn[], alias: string, draft: Draft): string {
+  const { subject: { table, context: { catalogue } }, input, fixed, conflict } = parts
   const given = all.filter(({ column }) => !fixed.some((each) => each.column === column))
   const columns = [
     ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, draft) }] : []),
@@ -98,14 +81,14 @@ function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn
   const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
   const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
   return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
-    conflict === undefined ? '' : onConflict(parts, conflict, names, alias, draft)
+    conflict === undefined ? '' : onConflict(table, conflict, names, alias, draft)
   }`
 }
 
 function groupWrite (
   parts: InsertParts,
   { rows, json, places }: RowGroup,
-  all: readonly GivenColumn[],
+  all: readonly InputColumn[],
   alias: string,
   draft: Draft
 ): Write {
@@ -121,12 +104,7 @@ const bindRows: Binder = (_scope, input) => input.rows
 /** The rows of one `insert`. `bind` defaults to the rows of the request. */
 type Source = Exclude<Rows, { kind: 'json' | 'groups' }> | { readonly kind: 'json', readonly bind?: Binder }
 
-interface GivenColumn {
-  readonly column: Column
-  readonly index: number
-}
-
-function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Source, draft: Draft): string {
+function sourceOf (leading: readonly string[], given: readonly InputColumn[], rows: Source, draft: Draft): string {
   switch (rows.kind) {
     case 'one': {
       const values = [...leading, ...given.map(({ column, index }) => draft.add(rowBinder(index), column.type))]
@@ -145,7 +123,7 @@ function sourceOf (leading: readonly string[], given: readonly GivenColumn[], ro
   }
 }
 
-function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, draft: Draft): string {
+function tuple (leading: readonly string[], given: readonly InputColumn[], { bound }: InputRow, draft: Draft): string {
   const values = given.map(({ column, index }) =>
     bound[index] === undefined ? 'default' : draft.add(() => bound[index], column.type)
   )
@@ -156,21 +134,12 @@ const rowBinders: Binder[] = []
 
 /** The same index gives the same function, so that a value has one placeholder. */
 export function rowBinder (index: number): Binder {
-  const known = rowBinders[index]
-  if (known !== undefined) return known
-  const binder: Binder = (_scope, { row }) => row[index]
-  rowBinders[index] = binder
-  return binder
+  rowBinders[index] ??= (_scope, { row }) => row[index]
+  return rowBinders[index]
 }
 
 /** A row that belongs to another tenant, or is soft-deleted, is not changed: the statement then returns no row. */
-function onConflict (
-  { written: { table } }: InsertParts,
-  conflict: readonly string[],
-  names: readonly string[],
-  alias: string,
-  draft: Draft
-): string {
+function onConflict (table: Table, conflict: readonly string[], names: readonly string[], alias: string, draft: Draft): string {
   const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
   // Without an update, PostgreSQL would return no row.
   const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)

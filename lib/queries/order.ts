@@ -5,10 +5,11 @@ import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Order, Query } from '../schema/query.js'
 import type { Field } from '../schema/route.js'
+import { invalidInput } from '../validation/detail.js'
 import { isOrdered, orderedInstead } from './column-value.js'
 import type { QueryContext } from './context.js'
 import { findOperand, type Operand, operandOf } from './operand.js'
-import { refuse, requestPath } from './request-value.js'
+import { requestPath } from './request-value.js'
 import { quote } from './sql.js'
 
 export interface OrderKey {
@@ -75,7 +76,7 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
     const given = from?.evaluate(scope) ?? null
     if (given === null) return usual
     const chosen = typeof given === 'string' ? byText.get(given) : undefined
-    if (chosen === undefined) throw refuse({ path, message, keyword: 'enum' })
+    if (chosen === undefined) throw invalidInput(path, message, 'enum')
     return chosen
   }
   const field = fieldOf(from)

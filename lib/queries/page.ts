@@ -4,8 +4,9 @@ import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
+import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
-import { refuse, requestPath } from './request-value.js'
+import { requestPath } from './request-value.js'
 import type { Draft, Switch } from './sql.js'
 
 /**
@@ -108,7 +109,7 @@ function given (scope: Scope, name: 'limit' | 'offset'): number | undefined {
 function countOf (value: unknown, path: string): number | undefined {
   if (value === undefined || value === null) return undefined
   const count = asCount(value)
-  if (count === undefined) throw refuse({ path, message: 'must be a whole number of at least 0', keyword: 'type' })
+  if (count === undefined) throw invalidInput(path, 'must be a whole number of at least 0', 'type')
   return count
 }
 

@@ -1,45 +1,34 @@
 /** `select`: a page of records, or one record. */
-import type { Table } from '../database/catalogue.js'
-import { hasEmbeds, innerConditions, selectList } from './embed.js'
-import type { Selection } from './field.js'
-import { type CompiledFilters, rowConditions, where, writeConditions } from './filter.js'
+import { hasEmbeds, innerConditions, type Rendering, selectList } from './embed.js'
+import { rowConditions, where, writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
 import type { RowOrder } from './order.js'
 import { type Page, writePagination } from './page.js'
 import { boundedRowText, boundedText, type Draft, tableName } from './sql.js'
+import type { Subject } from './subject.js'
 
-/** The parts of a statement that reads rows. */
-export interface ReadParts {
-  readonly table: Table
-  readonly schema: string
-  readonly filters: CompiledFilters
-  /** All members: excluded fields do not change which records an inner embed omits. */
-  readonly full: Selection
-  readonly selection: (draft: Draft) => Selection
-  readonly order: (alias: string) => string
-  /** The maximum rows of an embed (`embedLimitOf`). */
-  readonly embedLimit: number | undefined
-}
-
-export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
+/** ` order by ...` for an alias; empty without an order. */
+export type WriteOrder = (alias: string) => string
 
 export interface CursorPage {
   readonly order: RowOrder
   /** As SQL: a number from 1. */
   readonly limit: string
-  /** The conditions of each part of the following rows; one part without conditions at the start of the list. */
-  readonly after: ReadonlyArray<(alias: string, draft: Draft) => string[]>
+  /** The parts of the following rows; one part without conditions at the start of the list. */
+  readonly after: readonly Part[]
 }
+
+/** The conditions of a part of the rows. */
+export type Part = (alias: string, draft: Draft) => string[]
 
 /** Arguments of `concat`: the JSON of the rows `r`. `json_agg` takes more CPU, and writes line breaks. */
 const records = "'[', string_agg(row_to_json(r.*)::text, ','), ']'"
 
 /** `{"data":[...],"pagination":{...}}` of the matching rows. */
-export function writePage (parts: ReadParts, page: Page, literal: number | undefined, draft: Draft): string {
+export function writePage (subject: Subject, order: WriteOrder, page: Page, literal: number | undefined, draft: Draft): string {
   const { clause, pagination, total } = writePagination(page, literal, draft)
-  const rows = rowsOf(parts, clause, draft)
-  const counted = draft.alias()
-  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, draft))}`
+  const rows = rowsOf(subject, order, clause, draft)
+  const count = `select count(*) ${fromWhere(subject, draft.alias(), draft)}`
   return boundedText(
     `select concat('{"data":', ${records}, ${pagination}, ${total(count)}, '}}') from (${rows}) r`
   )
@@ -49,19 +38,17 @@ export function writePage (parts: ReadParts, page: Page, literal: number | undef
  * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, and a line break. If more rows follow, the
  * values of the order's columns in the last row come next. `finishPage` completes the text.
  */
-export function writeCursorPage (parts: ReadParts, page: CursorPage, draft: Draft): string {
-  const { schema, table, embedLimit } = parts
+export function writeCursorPage (subject: Subject, page: CursorPage, draft: Draft): string {
   return writeAfter(page, draft, {
-    rows: (alias, after) =>
-      `${tableName(schema, table)} ${alias}${where([...conditionsOf(parts, alias, draft), ...after])}`,
-    record: (alias) => selectList(parts.selection(draft), alias, { schema, draft, embedLimit }),
+    rows: (alias, after) => fromWhere(subject, alias, draft, after),
+    record: (alias) => selectList(subject.selection(draft), alias, renderingOf(subject, draft)),
     json: 'r.*'
   })
 }
 
 /** The SQL of a page's rows and records. */
 interface CursorRows {
-  /** The text after `from`, with all conditions. */
+  /** `from ... where ...`, with all conditions. */
   readonly rows: (alias: string, after: readonly string[]) => string
   /** The columns of one record. */
   readonly record: (alias: string) => string
@@ -74,7 +61,7 @@ export function writeAfter ({ order, limit, after }: CursorPage, draft: Draft, {
   const one = `${limit} + 1`
   const found = after.map((conditions) => {
     const alias = draft.alias()
-    return `select ${alias}.* from ${rowsFrom(alias, conditions(alias, draft))}${order.write(alias)} limit ${one}`
+    return `select ${alias}.* ${rowsFrom(alias, conditions(alias, draft))}${order.write(alias)} limit ${one}`
   })
   const merged = draft.alias()
   // The parts are in the order of their rows, but PostgreSQL guarantees that order only with an `order by`.
@@ -92,20 +79,23 @@ export function writeAfter ({ order, limit, after }: CursorPage, draft: Draft, {
 }
 
 /** One record: the first in the order. */
-export function writeRecord (parts: ReadParts, unique: boolean, draft: Draft): string {
-  return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', draft)}) r`)
+export function writeRecord (subject: Subject, order: WriteOrder, unique: boolean, draft: Draft): string {
+  const rows = unique ? rowsOf(subject, unordered, '', draft) : rowsOf(subject, order, ' limit 1', draft)
+  return boundedRowText(`select row_to_json(r.*)::text from (${rows}) r`)
 }
 
+export const unordered: WriteOrder = () => ''
+
 /** `{"data":[...]}` of all matching rows. */
-export function writeRecords (parts: ReadParts, draft: Draft): string {
-  return boundedText(`select concat('{"data":', ${records}, '}') from (${rowsOf(parts, '', draft)}) r`)
+export function writeRecords (subject: Subject, draft: Draft): string {
+  return boundedText(`select concat('{"data":', ${records}, '}') from (${rowsOf(subject, unordered, '', draft)}) r`)
 }
 
 /** As writePage, for groups. All groups are computed in any case, and only once: the total counts them. */
-export function writeGroupPage (parts: GroupParts, page: Page, literal: number | undefined, draft: Draft): string {
+export function writeGroupPage (subject: Subject, order: GroupOrder, page: Page, literal: number | undefined, draft: Draft): string {
   const { clause, pagination, total } = writePagination(page, literal, draft)
-  const groups = groupsOf(parts, draft)
-  const rows = `select g.* from g${parts.groupOrder(parts.selection(draft), 'g')}${clause}`
+  const groups = groupsOf(subject, draft)
+  const rows = `select g.* from g${order(subject.selection(draft), 'g')}${clause}`
   return boundedText(
     `with g as (${groups}) select concat('{"data":', ${records}, ${pagination}, ${
       total('select count(*) from g')
@@ -114,36 +104,41 @@ export function writeGroupPage (parts: GroupParts, page: Page, literal: number |
 }
 
 /** One group: the first in the order. */
-export function writeGroup (parts: GroupParts, draft: Draft): string {
-  const rows = `select g.* from (${groupsOf(parts, draft)}) g${parts.groupOrder(parts.selection(draft), 'g')} limit 1`
+export function writeGroup (subject: Subject, order: GroupOrder, draft: Draft): string {
+  const rows = `select g.* from (${groupsOf(subject, draft)}) g${order(subject.selection(draft), 'g')} limit 1`
   return boundedRowText(`select row_to_json(r.*)::text from (${rows}) r`)
 }
 
-function groupsOf (parts: GroupParts, draft: Draft): string {
-  const { schema, table, embedLimit } = parts
-  const selection = parts.selection(draft)
+function groupsOf (subject: Subject, draft: Draft): string {
+  const selection = subject.selection(draft)
   const alias = draft.alias()
-  const rows = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, draft))}`
-  return `select ${selectList(selection, alias, { schema, draft, embedLimit })} ${rows}${groupBy(selection)}`
+  const rows = fromWhere(subject, alias, draft)
+  return `select ${selectList(selection, alias, renderingOf(subject, draft))} ${rows}${groupBy(selection)}`
 }
 
 /** The rows with their members. Embeds are computed outside the limit, so that skipped rows do not cost any. */
-function rowsOf (parts: ReadParts, limit: string, draft: Draft): string {
-  const { schema, table, order, embedLimit } = parts
-  const selection = parts.selection(draft)
+function rowsOf (subject: Subject, order: WriteOrder, limit: string, draft: Draft): string {
+  const rendering = renderingOf(subject, draft)
+  const selection = subject.selection(draft)
   const alias = draft.alias()
-  const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, draft))}${order(alias)}${limit}`
-  if (limit === '' || !hasEmbeds(selection)) {
-    return `select ${selectList(selection, alias, { schema, draft, embedLimit })} ${ordered}`
-  }
+  const ordered = `${fromWhere(subject, alias, draft)}${order(alias)}${limit}`
+  if (limit === '' || !hasEmbeds(selection)) return `select ${selectList(selection, alias, rendering)} ${ordered}`
   const outer = draft.alias()
-  return `select ${selectList(selection, outer, { schema, draft, embedLimit })} from (select ${alias}.* ${ordered}) ${outer}`
+  return `select ${selectList(selection, outer, rendering)} from (select ${alias}.* ${ordered}) ${outer}`
 }
 
-function conditionsOf ({ table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>, alias: string, draft: Draft): string[] {
-  return [
+/** `from ... where ...`. Excluded fields do not change which records an inner embed omits. */
+function fromWhere (subject: Subject, alias: string, draft: Draft, further: readonly string[] = []): string {
+  const { table, context, filters, full } = subject
+  const conditions = [
     ...rowConditions(table, alias, draft),
     ...writeConditions(filters, alias, draft),
-    ...innerConditions(full, alias, { schema, draft, embedLimit })
+    ...innerConditions(full, alias, renderingOf(subject, draft)),
+    ...further
   ]
+  return `from ${tableName(context.catalogue.schema, table)} ${alias}${where(conditions)}`
+}
+
+function renderingOf ({ context }: Subject, draft: Draft): Rendering {
+  return { schema: context.catalogue.schema, draft }
 }

@@ -6,16 +6,14 @@ import { failure, type TenantryError } from '../errors.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { parseBounded } from '../json/bounds.js'
 import { pointerTo } from '../schema/faults.js'
+import type { ErrorDetail } from '../validation/detail.js'
 
-export interface Detail {
-  /** JSON Pointer into the request, such as `/body/title`. */
-  readonly path: string
-  readonly message: string
-  readonly keyword: string
-}
+/** The maximum details in a response, so that a thousand wrong fields do not make it large. */
+export const maxDetails = 20
 
-export function refuse (...details: readonly Detail[]): TenantryError {
-  return failure('validationFailed', { extras: { details } })
+/** The `validationFailed` of several values. */
+export function refuse (details: readonly ErrorDetail[]): TenantryError {
+  return failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
 }
 
 /** The pointer of a value, if it comes from one place in the request; else the fallback. */

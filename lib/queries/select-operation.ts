@@ -2,59 +2,45 @@
 import type { Reference, ResultKind, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { compileCursorPages } from './cursor-pages.js'
-import { embedLimitOf } from './embed.js'
 import { compileGroupOrder } from './groups.js'
 import type { CompiledOperation } from './operation.js'
 import { compileOrders, type RowOrder } from './order.js'
 import { compilePage } from './page.js'
-import { type GroupParts, type ReadParts, writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
+import { writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
 import { isOneRow } from './row-key.js'
-import { compileVariants, numberChooser } from './sql.js'
+import { compileVariants, type Draft, numberChooser } from './sql.js'
 import type { Subject } from './subject.js'
 
 /** Compiles the operation; undefined after faults. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {
   if (subject.full.grouped === true) return compileGroups(subject)
-  const { query, table, pointer, context, full, selection, accessSwitches, filters, embedUses } = subject
+  const { query, table, pointer, context, filters, switches } = subject
   const before = context.faults.faults.length
   const orders = compileOrders(query, table, pointer, context)
   const page = compilePage(query, pointer, context)
   const cursors = query.pagination === 'cursor' ? compileCursorPages(subject, orders, page, pointerTo(pointer, 'pagination')) : undefined
   if (context.faults.faults.length > before) return undefined
-  const parts: ReadParts = {
-    table,
-    schema: context.catalogue.schema,
-    filters,
-    full,
-    selection,
-    order: orders.usual.write,
-    embedLimit: embedLimitOf(context.origin)
-  }
-  const switches = [...accessSwitches, ...filters.switches, ...embedUses.switches]
+  const { write } = orders.usual
   if (query.single === true || query.id !== undefined) {
     const unique = isOneRow(filters, table)
-    const ofOne = unique ? { ...parts, order: () => '' } : parts
     return reading(
-      compileVariants(context.origin, switches, (draft) => writeRecord(ofOne, unique, draft)),
+      compileVariants(context.origin, switches, (draft) => writeRecord(subject, write, unique, draft)),
       'record',
-      [...filters.references, ...embedUses.references]
+      subject.references
     )
   }
-  const references = [...filters.references, ...embedUses.references, ...page.references, ...orders.references]
-  if (cursors !== undefined) return { ...cursors(parts, switches), missing: 'notFound', references }
+  const references = [...subject.references, ...page.references, ...orders.references]
+  if (cursors !== undefined) return { ...cursors, missing: 'notFound', references }
   const withStart = [...switches, page.starts]
   if (!orders.chosen) {
-    return reading(
-      compileVariants(context.origin, withStart, (draft, literal) => writePage(parts, page, literal, draft), numberChooser(page.literal)),
-      'page',
-      references
-    )
+    const writePages = (draft: Draft, literal: number | undefined) => writePage(subject, write, page, literal, draft)
+    return reading(compileVariants(context.origin, withStart, writePages, numberChooser(page.literal)), 'page', references)
   }
   const variants = compileVariants<OrderedPage>(
     context.origin,
     withStart,
     (draft, chosen) =>
-      writePage({ ...parts, order: chosen?.order.write ?? parts.order }, page, chosen?.literal, draft),
+      writePage(subject, chosen?.order.write ?? write, page, chosen?.literal, draft),
     {
       choose: (scope: Scope) => ({ order: orders.choose(scope), literal: page.literal(scope) }),
       keyOf: ({ order, literal }) => `${order.id} ${literal ?? ''}`
@@ -69,9 +55,8 @@ interface OrderedPage {
 }
 
 /** A `select` with aggregates: a page of groups, or the first group. */
-function compileGroups (
-  { query, table, pointer, context, full, selection, accessSwitches, filters }: Subject
-): CompiledOperation | undefined {
+function compileGroups (subject: Subject): CompiledOperation | undefined {
+  const { query, pointer, context, switches, references } = subject
   const before = context.faults.faults.length
   if (query.id !== undefined) context.faults.add(pointerTo(pointer, 'id'), '`id` selects one row, which cannot be aggregated')
   if (query.orderBy !== undefined) {
@@ -80,29 +65,19 @@ function compileGroups (
   if (query.pagination === 'cursor') {
     context.faults.add(pointerTo(pointer, 'pagination'), 'a cursor works with lists of rows, not of groups: remove it, and use `limit` and `offset`')
   }
-  const groupOrder = compileGroupOrder(query.order, full, pointerTo(pointer, 'order'), context)
+  const order = compileGroupOrder(query.order, subject.full, pointerTo(pointer, 'order'), context)
   const page = compilePage(query, pointer, context)
   if (context.faults.faults.length > before) return undefined
-  const parts: GroupParts = {
-    table,
-    schema: context.catalogue.schema,
-    filters,
-    full,
-    selection,
-    groupOrder,
-    embedLimit: embedLimitOf(context.origin)
-  }
-  const switches = [...accessSwitches, ...filters.switches]
   if (query.single === true) {
-    return reading(compileVariants(context.origin, switches, (draft) => writeGroup(parts, draft)), 'record', filters.references)
+    return reading(compileVariants(context.origin, switches, (draft) => writeGroup(subject, order, draft)), 'record', references)
   }
   const variants = compileVariants(
     context.origin,
     [...switches, page.starts],
-    (draft, literal) => writeGroupPage(parts, page, literal, draft),
+    (draft, literal) => writeGroupPage(subject, order, page, literal, draft),
     numberChooser(page.literal)
   )
-  return reading(variants, 'page', [...filters.references, ...page.references])
+  return reading(variants, 'page', [...references, ...page.references])
 }
 
 function reading (
@@ -110,10 +85,5 @@ function reading (
   resultKind: ResultKind,
   references: readonly Reference[]
 ): CompiledOperation {
-  return {
-    resultKind,
-    missing: 'notFound',
-    references,
-    bind: variants
-  }
+  return { resultKind, missing: 'notFound', references, bind: variants }
 }

@@ -5,8 +5,8 @@ import type { Embed, Query } from '../schema/query.js'
 import { type AggregateName, describeArgument, resultType } from './aggregate.js'
 import { isOrdered, orderedInstead } from './column-value.js'
 import { findColumn, findTable, type QueryContext } from './context.js'
-import { compileEmbedRows } from './embed.js'
-import { columnShownBy, type Field, isEmbed, isGroupKey, type Selection } from './field.js'
+import { compileEmbedRows, mostNested, mostRows } from './embed.js'
+import { columnShownBy, everyColumn, type Field, isEmbed, isGroupKey, type Selection } from './field.js'
 import { nameOf, type Operand, operandOf, pathOperand } from './operand.js'
 import { findRelation } from './relation.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
@@ -16,6 +16,8 @@ import { fitsName, maxNameBytes } from './sql.js'
 interface Options {
   readonly embeds: Readonly<Record<string, Embed>> | undefined
   readonly at: string
+  /** The maximum rows of each embed. */
+  readonly most: number | undefined
 }
 
 /** Resolves a `select` (default: every column); undefined after faults. `pointer` is the query's. */
@@ -34,7 +36,7 @@ export function compileSelection (
     context.faults.add(pointer, error.message)
     return undefined
   }
-  return resolve(items, table, { embeds, at: pointerTo(queryPointer, 'embeds') }, pointer, context)
+  return resolve(items, table, { embeds, at: pointerTo(queryPointer, 'embeds'), most: mostRows(context) }, pointer, context)
 }
 
 function resolve (
@@ -150,17 +152,6 @@ function aggregateOf (
   return []
 }
 
-const everyColumns = new WeakMap<Table, Field[]>()
-
-/** Computed once per table, because most queries select every column. */
-function everyColumn (table: Table): Field[] {
-  const known = everyColumns.get(table)
-  if (known !== undefined) return known
-  const fields = [...table.columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
-  everyColumns.set(table, fields)
-  return fields
-}
-
 function embedOf (
   item: SelectItem,
   items: readonly SelectItem[],
@@ -183,19 +174,21 @@ function embedOf (
   const own = options.embeds !== undefined && Object.hasOwn(options.embeds, name) ? options.embeds[name] : undefined
   const at = pointerTo(options.at, name)
   const inner = item.inner === true
+  const { most } = options
   const [only] = items
   if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) {
     if (own?.embeds !== undefined) faults.add(pointerTo(at, 'embeds'), 'a count cannot embed tables')
-    return [{ kind: 'count', name, relation, rows: compileEmbedRows(own, inner, relation, null, at, context) }]
+    return [{ kind: 'count', name, relation, rows: { inner, most, ...compileEmbedRows(own, relation, null, at, context) } }]
   }
-  const selection = resolve(items, relation.table, { embeds: own?.embeds, at: pointerTo(at, 'embeds') }, pointer, context)
+  const within = { embeds: own?.embeds, at: pointerTo(at, 'embeds'), most: relation.many ? mostNested(most) : most }
+  const selection = resolve(items, relation.table, within, pointer, context)
   if (selection?.grouped === true && !relation.many) {
     faults.add(pointer, `"${name}" is one record, which has no aggregates: select its columns`)
     return []
   }
   return selection === undefined
     ? []
-    : [{ kind: 'embed', name, relation, selection, rows: compileEmbedRows(own, inner, relation, selection, at, context) }]
+    : [{ kind: 'embed', name, relation, selection, rows: { inner, most, ...compileEmbedRows(own, relation, selection, at, context) } }]
 }
 
 function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {

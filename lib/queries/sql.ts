@@ -25,6 +25,9 @@ export type Binder = (scope: Scope, input: Input) => unknown
 /** Decides whether a request includes a part of the statement. */
 export type Switch = (scope: Scope, input: Input) => boolean
 
+/** On if the caller bypasses field exclusion. */
+export const hasFullAccess: Switch = (scope) => scope.fullAccess
+
 /** A statement that is being written. The same binder with the same type always has the same placeholder. */
 export class Draft {
   readonly binders: Binder[] = []

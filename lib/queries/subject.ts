@@ -1,14 +1,15 @@
 /** The common start of every operation on a table: its table, its filters, and the members of its records. */
 import type { Table } from '../database/catalogue.js'
+import type { Reference } from '../expressions/types.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
-import { type EmbedUses, embedUses } from './embed.js'
+import { embedUses } from './embed.js'
 import { hasField, isEmbed, namesOf, type Selection, tablesOf, withoutFields } from './field.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
 import { withKey } from './row-key.js'
 import { compileSelection } from './selection.js'
-import type { Draft, Switch } from './sql.js'
+import { type Draft, hasFullAccess, type Switch } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 /** A query's table with the parts that do not depend on the operation. */
@@ -23,23 +24,21 @@ export interface Subject {
   readonly full: Selection
   /** Without the excluded fields. */
   readonly reduced: Selection
-  /** On if the caller has full access; empty if no member is excluded. */
-  readonly accessSwitches: readonly Switch[]
   /** The members of a record for the switches of a request. */
   readonly selection: (draft: Draft) => Selection
   readonly filters: CompiledFilters
-  /** The uses of all members' embeds. */
-  readonly embedUses: EmbedUses
+  /** The switches of the members, of the filters and of the embeds. */
+  readonly switches: readonly Switch[]
+  /** The references of the filters and of the embeds. */
+  readonly references: readonly Reference[]
   readonly tenantScoped: boolean
 }
-
-const hasFullAccess: Switch = (scope) => scope.fullAccess
 
 /** Compiles the parts that all operations share. After faults, the result serves only to find the faults of the operation. */
 export function compileSubject (query: Query, table: Table, pointer: string, context: QueryContext): Subject {
   const selection = compileSelection(query, table, pointer, context)
   const asked = selection ?? { table, fields: [] }
-  const full = context.withheld === undefined ? asked : withoutWithheld(asked, context.withheld)
+  const full = withoutWithheld(asked, context.withheld)
   if (query.operation !== 'select') refuseReading(query, asked, pointer, context)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
   if (selection !== undefined) checkExcluded(query, asked, pointer, context)
@@ -48,6 +47,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)
   const filters = query.id === undefined || creates ? own : withKey(own, query.id, table, pointerTo(pointer, 'id'), context)
 
+  const embeds = embedUses(full)
   const isReduced = hasField(full, excluded)
   const reduced = isReduced ? withoutFields(full, excluded) : full
   return {
@@ -58,10 +58,10 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
     excluded,
     full,
     reduced,
-    accessSwitches: isReduced ? [hasFullAccess] : [],
     selection: (draft) => draft.has(hasFullAccess) ? full : reduced,
     filters,
-    embedUses: embedUses(full),
+    switches: [...isReduced ? [hasFullAccess] : [], ...filters.switches, ...embeds.switches],
+    references: [...filters.references, ...embeds.references],
     tenantScoped: tablesOf(full).some((each) => each.tenantScoped)
   }
 }

@@ -2,44 +2,38 @@
 import { failure } from '../errors.js'
 import type { Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import type { Withheld } from './context.js'
-import { embedLimitOf } from './embed.js'
 import { compileWrite, tableEvents } from './entity-events.js'
-import { type CompiledFilters, rowConditions, where, writeConditions } from './filter.js'
+import { rowConditions, where, writeConditions } from './filter.js'
 import { rowBinder } from './insert.js'
 import type { CompiledOperation } from './operation.js'
-import { writeRecord, writeRecords } from './read.js'
+import { unordered, writeRecord, writeRecords } from './read.js'
 import { markFiles } from './row-files.js'
 import { isOneRow, isUnique } from './row-key.js'
 import { type Draft, quote, type Switch, tableName } from './sql.js'
 import type { Subject } from './subject.js'
-import { type Form, selectWritten, tenantKeys, type Written } from './write.js'
-import { compileInput, type WriteInput } from './write-input.js'
+import { type Form, selectWritten, tenantKeys } from './write.js'
+import { compileInput, givenColumns, type InputColumn } from './write-input.js'
 
 /** Compiles an `update`; undefined after faults. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {
-  const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
+  const { query, table, pointer, context, excluded, filters } = subject
   const input = compileInput(query.data, table, pointer, context, { excluded, many: false, omit: 'some' })
   if (!checkFilters(subject) || input === undefined) return undefined
 
-  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
-  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
   const unique = isOneRow(filters, table)
   const one = unique || query.single === true
-  const embedLimit = embedLimitOf(context.origin)
-  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (draft, events) => {
-    const written = { table, catalogue: context.catalogue, selection: selection(draft), embedLimit }
-    const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
-    const text = writeUpdate({ written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } }, draft)
-    if (text !== undefined) return text
+  const form: Form = one ? { kind: 'record', unique } : { kind: 'records' }
+  const switches = [...subject.switches, ...input.columns.flatMap(({ presence }) => presence ?? [])]
+  const variants = compileWrite(context.origin, switches, (draft, events) => {
+    const given = givenColumns(input, draft)
+    if (given.length > 0) return writeUpdate(subject, given, form, draft, events)
     // Without columns to set, the rows are returned unchanged.
-    const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
-    return one ? writeRecord(parts, unique, draft) : writeRecords(parts, draft)
+    return one ? writeRecord(subject, unordered, unique, draft) : writeRecords(subject, draft)
   })
   return {
     resultKind: one ? 'record' : 'records',
     missing: 'notFound',
-    references: [...filters.references, ...input.references],
+    references: [...subject.references, ...input.references],
     inputPointers: input.inputPointers,
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind: (scope) => {
@@ -71,8 +65,7 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
     soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
     (draft, events) => {
       const isHard = soft && allowHard && !draft.has(isSoft)
-      const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
-      return writeDelete(parts, { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique }, draft)
+      return writeDelete(subject, { soft: soft && !isHard, withDeleted: isHard, unique }, draft, events)
     }
   )
   return {
@@ -118,49 +111,30 @@ function checkFilters ({ query, table, pointer, context, filters }: Subject): bo
   return false
 }
 
-export interface UpdateParts {
-  readonly written: Omit<Written, 'keys'>
-  readonly input: WriteInput
-  readonly switches: readonly Switch[]
-  readonly filters: CompiledFilters
-  readonly form: Form
-  /** The statement writes events of its rows, without the withheld columns. */
-  readonly events?: { readonly withheld: Withheld | undefined }
-}
-
-/** Writes the statement for the columns whose switches are on; undefined if there are none. */
-function writeUpdate (parts: UpdateParts, draft: Draft): string | undefined {
-  const { written: { table, catalogue }, input, switches } = parts
-  const given = input.columns.flatMap(({ column }, index) =>
-    input.always.has(column.name) || draft.has(switches[index]!) ? [{ column, index }] : []
-  )
-  if (given.length === 0) return undefined
+function writeUpdate (subject: Subject, given: readonly InputColumn[], form: Form, draft: Draft, withEvents: boolean): string {
+  const { table, context: { catalogue, withheld } } = subject
   const alias = draft.alias()
   const set = given.map(({ column, index }) => `${quote(column.name)} = ${draft.add(rowBinder(index), column.type)}`)
-  const conditions = conditionsOf(parts, alias, draft)
+  const conditions = conditionsOf(subject, alias, draft)
   const update = `update ${tableName(catalogue.schema, table)} ${alias} set ${set.join(', ')}${where(conditions)}`
   const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((name) => given.some(({ column }) => column.name === name)))
-  const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', draft), returning: '' }
-  return selectWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, draft, events)
+  const events = withEvents ? { part: tableEvents(table, withheld, 'updated', draft), returning: '' } : undefined
+  return selectWritten(subject, [{ text: update }], alias, keys, form, draft, events)
 }
 
-export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
-
-export interface DeleteForm {
+interface DeleteForm {
   /** Marks the rows as deleted. */
   readonly soft: boolean
-  /** Removing a row also removes its files. */
-  readonly withFiles: boolean
   /** Removes soft-deleted rows too. */
   readonly withDeleted: boolean
   readonly unique: boolean
 }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-function writeDelete (parts: DeleteParts, { soft, withFiles, withDeleted, unique }: DeleteForm, draft: Draft): string {
-  const { table, catalogue } = parts.written
+function writeDelete (subject: Subject, { soft, withDeleted, unique }: DeleteForm, draft: Draft, events: boolean): string {
+  const { table, context: { catalogue, deletesFiles = false, withheld } } = subject
   const alias = draft.alias()
-  const condition = where(conditionsOf(parts, alias, draft, withDeleted))
+  const condition = where(conditionsOf(subject, alias, draft, withDeleted))
   const name = tableName(catalogue.schema, table)
   const [write, result] = soft
     ? [
@@ -168,21 +142,12 @@ function writeDelete (parts: DeleteParts, { soft, withFiles, withDeleted, unique
       '{"success":true,"softDeleted":true}'
       ]
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
-  const files = withFiles && !soft ? markFiles(table, draft) : ''
-  if (parts.events !== undefined) {
-    return `with w as (${write} returning ${alias}.*)${
-      tableEvents(table, parts.events.withheld, 'deleted', draft)
-    }${files} select '${result}' from w limit 1`
-  }
-  if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${result}' from w limit 1`
+  const files = deletesFiles && !soft ? markFiles(table, draft) : ''
+  const eventText = events ? tableEvents(table, withheld, 'deleted', draft) : ''
+  if (events || files !== '') return `with w as (${write} returning ${alias}.*)${eventText}${files} select '${result}' from w limit 1`
   return unique ? `${write} returning '${result}'` : `with w as (${write} returning 1) select '${result}' from w limit 1`
 }
 
-function conditionsOf (
-  { written, filters }: Pick<DeleteParts, 'written' | 'filters'>,
-  alias: string,
-  draft: Draft,
-  withDeleted = false
-): string[] {
-  return [...rowConditions(written.table, alias, draft, { withDeleted }), ...writeConditions(filters, alias, draft)]
+function conditionsOf ({ table, filters }: Subject, alias: string, draft: Draft, withDeleted = false): string[] {
+  return [...rowConditions(table, alias, draft, withDeleted), ...writeConditions(filters, alias, draft)]
 }

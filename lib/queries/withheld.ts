@@ -37,10 +37,10 @@ export function withheldBy (
 }
 
 /** Removes the withheld columns at every level, and values that the database may derive from them. */
-export function withoutWithheld (selection: Selection, { columns }: Withheld): Selection {
-  if (columns.size === 0) return selection
+export function withoutWithheld (selection: Selection, withheld: Withheld | undefined): Selection {
+  if (withheld === undefined || withheld.columns.size === 0) return selection
   const { table, fields } = selection
-  const held = columns.get(table.name)
+  const held = withheld.columns.get(table.name)
   const kept = held === undefined
     ? fields
     : fields.filter((field) => {
@@ -49,9 +49,7 @@ export function withoutWithheld (selection: Selection, { columns }: Withheld): S
     })
   return {
     ...selection,
-    fields: kept.map((field) =>
-      field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, { columns, fields: new Map() }) } : field
-    )
+    fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, withheld) } : field)
   }
 }
 

@@ -1,20 +1,9 @@
 /** The common parts of all writes: references within the tenant, and the response from the written rows. */
 import { type Catalogue, type ForeignKey, type Table, tenantColumn } from '../database/catalogue.js'
 import { hasEmbeds, selectList } from './embed.js'
-import type { Selection } from './field.js'
 import { tenantPlaceholder, where } from './filter.js'
 import { boundedRowText, boundedText, columnOf, type Draft, freeName, quote, tableName } from './sql.js'
-
-/** The rows that a write returns. */
-export interface Written {
-  readonly table: Table
-  readonly catalogue: Catalogue
-  readonly selection: Selection
-  /** The foreign keys that the statement sets; their tenant is checked. */
-  readonly keys: readonly ForeignKey[]
-  /** The maximum rows of an embed (`embedLimitOf`). */
-  readonly embedLimit: number | undefined
-}
+import type { Subject } from './subject.js'
 
 /** The number and form of the returned rows. */
 export type Form =
@@ -37,17 +26,22 @@ export interface Write {
   readonly places?: string
 }
 
-/** Combines the writes into one statement that returns the written rows. All of them write to `alias`. */
+/**
+ * Combines the writes into one statement that returns the written rows. All of them write to `alias`. `keys`: the foreign keys
+ * that the statement sets; their tenant is checked.
+ */
 export function selectWritten (
+  subject: Subject,
   writes: readonly Write[],
   alias: string,
-  written: Written,
+  keys: readonly ForeignKey[],
   form: Form,
   draft: Draft,
-  events?: WrittenEvents
+  events: WrittenEvents | undefined
 ): string {
-  const { table, catalogue, selection, keys, embedLimit } = written
-  const rendering = { schema: catalogue.schema, draft, embedLimit }
+  const { table, context: { catalogue } } = subject
+  const selection = subject.selection(draft)
+  const rendering = { schema: catalogue.schema, draft }
   const [only] = writes
   const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
