@@ -1,5 +1,5 @@
 /** Compiles one field of a field map to JSON Schema. */
-import { checkPattern, type LinearPattern } from '../expressions/linear-pattern.js'
+import { compilePattern, type LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
@@ -107,19 +107,19 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
 function linearSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
   // Too many patterns are one fault, and the remaining patterns are not compiled.
   if (context.patternWeight > maxPatternWeight) return {}
-  const check = checkPattern(pattern, longest)
-  if (check.fault !== null) {
-    context.faults.add(pointer, check.fault)
+  const compiled = compilePattern(pattern, longest)
+  if (typeof compiled === 'string') {
+    context.faults.add(pointer, compiled)
     return {}
   }
-  context.patternWeight += check.weight + patternWeight
+  context.patternWeight += compiled.weight + patternWeight
   if (context.patternWeight > maxPatternWeight) {
     context.faults.add(
       pointer,
       `the patterns of this route are too large in total: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`
     )
   }
-  const { maxLength, compiled } = check
+  const { maxLength } = compiled
   context.patterns.set(pattern, compiled)
   // The pattern runs only on texts within the maximum length.
   return { maxLength, if: { maxLength }, then: { pattern } }

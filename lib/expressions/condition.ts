@@ -62,10 +62,8 @@ const recent = new LRUCache<string, true>({ max: maxPlaces, ttl: period })
 /** Turns the pointer of a compiled part into its place in the document. */
 export type PlaceOf = (pointer: string) => string
 
-const asCompiled: PlaceOf = (pointer) => pointer
-
 /** Logs a warning once a minute for each place of each tenant's requests; `tenant` is null for a request without one. */
-export function expressionFaults (log: WarningLog, tenant: Owner | null, placeOf: PlaceOf = asCompiled): ReportFault {
+export function expressionFaults (log: WarningLog, tenant: Owner | null, placeOf: PlaceOf = (pointer) => pointer): ReportFault {
   return ({ pointer, reason }: ExpressionFault) => {
     const expression = placeOf(pointer)
     const place = JSON.stringify([tenant, expression])

@@ -4,12 +4,11 @@
  */
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
-import { isRecord } from '../json/plain-value.js'
 import { FaultList } from '../schema/faults.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { maxResultBytes } from './result.js'
 import { hasTemplate, parseTemplate, type PathNode } from './template-parser.js'
-import type { Scope, TemplateSource } from './types.js'
+import type { Scope } from './types.js'
 
 /** Templates of a part that read the request: with fewer, even copies of the largest body are within the bound. */
 const fewCopies = 4
@@ -35,6 +34,7 @@ export type CopyCheck = (scope: Scope, resultsLength: number) => void
 
 interface Copied {
   readonly read: Reader
+  /** The value was created here or by another service, and its length is known. */
   readonly results: boolean
   /** How often the value appears in the part. */
   times: number
@@ -81,10 +81,8 @@ function countTemplates (part: unknown): number {
 
 function collect (part: unknown, copied: Map<string, Copied>, context: TemplateContext): void {
   if (typeof part === 'string') {
-    if (hasTemplate(part)) { for (const node of pathsOf(part)) add(node, copied, context) }
-  } else if (Array.isArray(part)) {
-    for (const item of part) collect(item, copied, context)
-  } else if (isRecord(part)) {
+    for (const node of hasTemplate(part) ? pathsOf(part) : []) add(node, copied, context)
+  } else if (typeof part === 'object' && part !== null) {
     for (const item of Object.values(part)) collect(item, copied, context)
   }
 }
@@ -105,12 +103,7 @@ function add (node: PathNode, copied: Map<string, Copied>, context: TemplateCont
   const key = JSON.stringify([reference.source, ...reference.path])
   const known = copied.get(key)
   if (known !== undefined) known.times++
-  else copied.set(key, { read: compileReader(reference), results: isMade(reference.source), times: 1 })
-}
-
-/** The value was created here or by another service, and its length is known. */
-function isMade (source: TemplateSource): boolean {
-  return source === 'results' || source === 'steps'
+  else copied.set(key, { read: compileReader(reference), results: reference.source === 'results' || reference.source === 'steps', times: 1 })
 }
 
 function measure (copied: readonly Copied[], scope: Scope): void {

@@ -49,7 +49,7 @@ export function collectVariables (
   context: TemplateContext,
   locals: readonly string[]
 ): Variables {
-  const collector = new Collector(cel, pointer, context, locals)
+  const collector = new Collector(cel, pointer, context, new Set(locals))
   collector.walk(ast, new Set())
   return {
     paths: collector,
@@ -65,19 +65,13 @@ class Collector {
   readonly references: Reference[] = []
   readonly usedLocals = new Set<string>()
   readonly members: LocalMember[] = []
-  readonly #cel: CelText
-  readonly #pointer: string
-  readonly #context: TemplateContext
-  readonly #locals: ReadonlySet<string>
-  readonly #templates: ReadonlyMap<string, ExpressionTemplate>
 
-  constructor (cel: CelText, pointer: string, context: TemplateContext, locals: readonly string[]) {
-    this.#cel = cel
-    this.#pointer = pointer
-    this.#context = context
-    this.#locals = new Set(locals)
-    this.#templates = new Map(cel.templates.map((template) => [template.variable, template]))
-  }
+  constructor (
+    private readonly cel: CelText,
+    private readonly pointer: string,
+    private readonly context: TemplateContext,
+    private readonly locals: ReadonlySet<string>
+  ) {}
 
   /** `bound` are the names that surrounding macros give to items. */
   walk (node: ASTNode, bound: ReadonlySet<string>): void {
@@ -101,22 +95,7 @@ class Collector {
       case '.?':
       case '[?]':
         return this.#fault(node, 'optional access is not supported; a path that does not exist is null')
-      case 'list':
-      case '?:':
-      case '||':
-      case '&&':
-      case '==':
-      case '!=':
-      case 'in':
-      case '+':
-      case '-':
-      case '*':
-      case '/':
-      case '%':
-      case '<':
-      case '<=':
-      case '>':
-      case '>=':
+      default:
         return node.args.forEach((item) => this.walk(item, bound))
     }
   }
@@ -161,7 +140,7 @@ class Collector {
 
   #method (node: ASTNode, name: string, receiver: ASTNode, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
     const isMacro = macros.has(name)
-    if (this.#context.ofTenant === true && (isMacro || name === 'matches')) {
+    if (this.context.ofTenant === true && (isMacro || name === 'matches')) {
       return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, because its cost is not bounded`)
     }
     // A pattern comes from the document, never from a caller.
@@ -178,14 +157,14 @@ class Collector {
 
   /** Creates a variable for a path from a local, a template or a source; false for any other root. */
   #take (node: ASTNode, root: string, path: Path, finish: (value: unknown) => unknown = (value) => value ?? null): boolean {
-    const template = this.#templates.get(root)
+    const template = this.cel.templates.find(({ variable }) => variable === root)
     if (template !== undefined) {
       this.#add(node, this.#templateReader(template, path), finish)
       if (template.asText) this.texts.add(node)
       return true
     }
     if (root.startsWith(variablePrefix)) return false
-    if (this.#locals.has(root)) {
+    if (this.locals.has(root)) {
       this.usedLocals.add(root)
       const [first, second] = path
       if (typeof first === 'string') this.members.push({ local: root, name: first })
@@ -194,16 +173,16 @@ class Collector {
       else this.#add(node, (_scope, locals) => follow(locals[root], path), finish)
       return true
     }
-    if (root === 'now' || root === 'uuid' || ![...this.#context.sources, 'secret'].some((source) => source === root)) return false
+    if (root === 'now' || root === 'uuid' || ![...this.context.sources, 'secret'].some((source) => source === root)) return false
     this.#takeSource(node, { kind: 'path', source: root, path, call: false, text: [root, ...path].join('.') }, finish)
     return true
   }
 
   #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
-    const reference = resolvePath(path, this.#pointer, this.#context)
+    const reference = resolvePath(path, this.pointer, this.context)
     if (reference === undefined) return
     // Such a field is always null: the expression would fail silently.
-    const absence = absenceOf(this.#context.rules, reference)
+    const absence = absenceOf(this.context.rules, reference)
     if (absence !== undefined) this.#fault(node, absence.message, absence.suggestion)
     if (reference.source === 'env') {
       const value = this.#templateReader({
@@ -220,25 +199,25 @@ class Collector {
 
   /** Lists and texts have no members. A record, or the body, may have a field of that name. */
   #length (node: ASTNode, of: ASTNode): void {
-    const text = this.#cel.source.slice(this.#cel.origin(of.range.start), this.#cel.origin(of.range.end))
+    const text = this.cel.source.slice(this.cel.origin(of.range.start), this.cel.origin(of.range.end))
     this.#fault(node, `a list and a string have no \`length\`; write a field with that name as \`${text}["length"]\``, `size(${text})`)
   }
 
   #templateReader (template: ExpressionTemplate, path: Path): ExpressionReader {
-    const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.#locals.has(alternative.source))
+    const local = template.node.alternatives.find((alternative) => alternative.kind === 'path' && this.locals.has(alternative.source))
     if (local?.kind === 'path') {
-      this.#context.faults.add(this.#pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
+      this.context.faults.add(this.pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
       return () => undefined
     }
-    const value = compileValue(template.text, this.#pointer, this.#context)
+    const value = compileValue(template.text, this.pointer, this.context)
     this.references.push(...value.references)
     if (
       template.node.alternatives.some((alternative) =>
         alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
       )
     ) {
-      this.#context.faults.add(
-        this.#pointer,
+      this.context.faults.add(
+        this.pointer,
         `\`${template.text}\`: a list and a string have no \`length\`; write \`size(...)\` without braces`
       )
     }
@@ -251,12 +230,12 @@ class Collector {
   }
 
   #unknown (node: ASTNode, name: string): void {
-    const known = [...this.#locals, ...this.#context.sources]
+    const known = [...this.locals, ...this.context.sources]
     this.#fault(node, `\`${name}\` is not defined here: expected one of ${known.join(', ')}`, nearest(name, known))
   }
 
   #fault (node: ASTNode, message: string, suggestion?: string): void {
-    this.#context.faults.add(this.#pointer, `${message} (at character ${this.#cel.origin(node.range.start) + 1})`, suggestion)
+    this.context.faults.add(this.pointer, `${message} (at character ${this.cel.origin(node.range.start) + 1})`, suggestion)
   }
 }
 

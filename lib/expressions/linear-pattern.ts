@@ -25,49 +25,38 @@ function re2js (): typeof import('re2js') {
   return load('re2js')
 }
 
-/** A compiled pattern. */
+/** A compiled pattern, for texts of at most `maxLength` characters. */
 export interface LinearPattern {
+  readonly weight: number
+  readonly maxLength: number
   test(text: string): boolean
   /** The cost of a test. */
   stepsOn(text: string): number
 }
 
-/** The properties of a pattern, or its fault. */
-export type PatternCheck = { readonly fault: string } | {
-  readonly fault: null,
-  readonly weight: number,
-  readonly maxLength: number,
-  readonly compiled: LinearPattern
-}
-
-/** Checks a pattern for texts of at most `longest` characters; without it, for the longest text within the bound. */
-export function checkPattern (pattern: string, longest: number | undefined): PatternCheck {
-  if (pattern.length > maxLength) return { fault: `a pattern can have at most ${maxLength} characters, but this one has ${pattern.length}` }
+/** Compiles a pattern for texts of at most `longest` characters; without it, of the usual length. Returns the fault of a refused one. */
+export function compilePattern (pattern: string, longest?: number): LinearPattern | string {
+  if (pattern.length > maxLength) return `a pattern can have at most ${maxLength} characters, but this one has ${pattern.length}`
   const weight = weightOf(pattern)
   if (weight > maxWeight) {
-    return {
-      fault:
-        `the pattern is too large with its repeats written out: at most ${maxWeight} characters and classes, where a Unicode class such as \\p{L} counts ${unicodeClassWeight}`
-    }
+    return `the pattern is too large with its repeats written out: at most ${maxWeight} characters and classes, where a Unicode class such as \\p{L} counts ${unicodeClassWeight}`
   }
   // In RE2 this JavaScript syntax would match as plain text.
-  if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return { fault: `${notRe2}: \`\\k\`` }
+  if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return `${notRe2}: \`\\k\``
   let size: number
   try {
     size = recent.memo(pattern).programSize()
   } catch (error) {
     if (!(error instanceof re2js().RE2JSSyntaxException)) throw error
-    return { fault: `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}` }
+    return `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}`
   }
   const most = Math.floor(maxSteps / size)
   if (longest !== undefined && longest > most) {
-    return { fault: `the pattern takes too long on a string of ${longest} characters: set a \`maxLength\` of at most ${most}` }
+    return `the pattern takes too long on a string of ${longest} characters: set a \`maxLength\` of at most ${most}`
   }
-  return { fault: null, weight, maxLength: longest ?? Math.min(most, usualLength), compiled: linearPattern(pattern, size) }
-}
-
-function linearPattern (pattern: string, size: number): LinearPattern {
   return {
+    weight,
+    maxLength: longest ?? Math.min(most, usualLength),
     // Not RE2JS's `test()`, whose automaton grows with the tested texts, up to 8 MB.
     test: (text) => recent.memo(pattern).matcher(text).find(),
     stepsOn: (text) => size * (text.length + 1)

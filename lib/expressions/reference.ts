@@ -85,20 +85,30 @@ export function compileReader (reference: Reference): Reader {
   if (source === 'now') return now
   if (source === 'uuid') return () => randomUUID()
   if (source === 'secret') return secretReader(reference)
-  const root = rootReader(source)
+  if (source === 'env') throw new Error('a setting is a constant, which has no reader')
+  const root = roots[source]
   const [first, second] = path
   // Nearly every path has one or two members: those skip the loop.
   if (first === undefined) return source === 'tenant' ? wholeTenant : (scope) => root(scope) ?? undefined
-  if (path.length === 1) return oneMemberReader(source, root, first)
+  if (path.length === 1) return (scope) => member(root(scope), first)
   if (path.length === 2 && second !== undefined) return (scope) => member(member(root(scope), first), second)
-  return (scope) => {
-    let value = root(scope)
-    for (const name of path) {
-      value = member(value, name)
-      if (value === undefined) return undefined
-    }
-    return value
-  }
+  return (scope) => path.reduce<unknown>(member, root(scope))
+}
+
+/** One function each: an access by a computed name takes five times as long. */
+const roots: Readonly<Record<Exclude<TemplateSource, 'now' | 'uuid' | 'secret' | 'env'>, Reader>> = {
+  body: ({ body }) => body,
+  params: ({ params }) => params,
+  query: ({ query }) => query,
+  headers: ({ headers }) => headers,
+  auth: ({ auth }) => auth,
+  tenant: ({ tenant }) => tenant,
+  results: ({ results }) => results,
+  files: ({ files }) => files,
+  steps: ({ steps }) => steps,
+  input: ({ input }) => input,
+  payload: ({ payload }) => payload,
+  credentials: ({ credentials }) => credentials
 }
 
 /** The visible part for templates: the full tenant of a request has more. */
@@ -127,59 +137,12 @@ function isRecord (value: unknown): value is Readonly<Record<string | number, un
   return typeof value === 'object' && value !== null
 }
 
-function oneMemberReader (source: TemplateSource, root: Reader, name: string | number): Reader {
-  switch (source) {
-    case 'body':
-      return (scope) => member(scope.body, name)
-    case 'params':
-      return (scope) => Object.hasOwn(scope.params, name) ? scope.params[name] : undefined
-    case 'query':
-      return (scope) => Object.hasOwn(scope.query, name) ? scope.query[name] : undefined
-    case 'auth':
-      return (scope) => scope.auth !== null && Object.hasOwn(scope.auth, name) ? scope.auth[name] : undefined
-    default:
-      return (scope) => member(root(scope), name)
-  }
-}
-
 /** An expired secret is null; a missing one has its fallback. */
 function secretReader ({ path, fallback }: Reference): Reader {
   const key = String(path[0])
   return ({ secrets }) => {
     const value = secrets.get(key)
     return value === undefined ? fallback : value
-  }
-}
-
-function rootReader (source: Exclude<TemplateSource, 'now' | 'uuid' | 'secret'>): Reader {
-  switch (source) {
-    case 'body':
-      return (scope) => scope.body
-    case 'params':
-      return (scope) => scope.params
-    case 'query':
-      return (scope) => scope.query
-    case 'headers':
-      return (scope) => scope.headers
-    case 'auth':
-      return (scope) => scope.auth
-    case 'tenant':
-      return (scope) => scope.tenant
-    case 'results':
-      return (scope) => scope.results
-    case 'files':
-      return (scope) => scope.files
-    case 'steps':
-      return (scope) => scope.steps
-    case 'input':
-      return (scope) => scope.input
-    case 'payload':
-      return (scope) => scope.payload
-    case 'credentials':
-      return (scope) => scope.credentials
-    // It is a constant.
-    case 'env':
-      throw new Error(`no reader for the template source ${source}`)
   }
 }
 
@@ -233,14 +196,11 @@ function checkMember (
 const secretKey = /^[A-Za-z0-9_.-]{1,128}$/
 
 function memberPath (source: TemplateSource, path: PathNode['path']): (string | number)[] {
-  if (source === 'headers') return lowerFirst(path)
+  const [first, ...rest] = path
+  // Header names are case-insensitive, and Node gives them in lower case.
+  if (source === 'headers' && first !== undefined) return [String(first).toLowerCase(), ...rest]
   // In an expression, the dots of a key belong to a path.
   return source === 'secret' && path.length > 1 ? [path.join('.')] : [...path]
-}
-
-/** Header names are case-insensitive, and Node gives them in lower case. */
-function lowerFirst ([first, ...rest]: readonly (string | number)[]): (string | number)[] {
-  return first === undefined ? [] : [String(first).toLowerCase(), ...rest]
 }
 
 function sourceNames ({ sources }: TemplateContext): string {

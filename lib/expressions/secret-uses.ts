@@ -10,12 +10,9 @@ export class PartUses {
   readonly connectors = new Set<string>()
   /** Members of `tenant.config` that the part reads; null for the whole. */
   readonly settings = new Set<string | null>()
-  readonly #parent: PartUses | undefined
 
-  /** Uses that are also added to `parent`. */
-  constructor (parent?: PartUses) {
-    this.#parent = parent
-  }
+  /** Uses are also added to `parent`. */
+  constructor (private readonly parent?: PartUses) {}
 
   /** Named, or replacing a setting. */
   get keys (): string[] {
@@ -24,22 +21,22 @@ export class PartUses {
 
   name (key: string): void {
     this.named.add(key)
-    this.#parent?.name(key)
+    this.parent?.name(key)
   }
 
   replace (setting: string): void {
     this.replaced.add(setting)
-    this.#parent?.replace(setting)
+    this.parent?.replace(setting)
   }
 
   call (connector: string): void {
     this.connectors.add(connector)
-    this.#parent?.call(connector)
+    this.parent?.call(connector)
   }
 
   readSetting (name: string | null): void {
     this.settings.add(name)
-    this.#parent?.readSetting(name)
+    this.parent?.readSetting(name)
   }
 }
 

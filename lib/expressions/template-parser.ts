@@ -35,11 +35,8 @@ export type Segment = string | TemplateNode
 
 /** A syntax error in a template; `position` counts characters from 0. */
 export class TemplateSyntaxError extends Error {
-  readonly position: number
-
-  constructor (message: string, position: number) {
+  constructor (message: string, readonly position: number) {
     super(message)
-    this.position = position
   }
 }
 
@@ -134,13 +131,7 @@ const secretKey = /[A-Za-z0-9_.-]{1,128}(?![A-Za-z0-9_.-])/y
 const escapes: ReadonlyMap<string, string> = new Map([['n', '\n'], ['r', '\r'], ['t', '\t'], ['\\', '\\'], ['"', '"'], ["'", "'"]])
 
 class Scanner {
-  readonly text: string
-  position: number
-
-  constructor (text: string, position: number) {
-    this.text = text
-    this.position = position
-  }
+  constructor (readonly text: string, public position: number) {}
 
   /** The inside of `{{...}}` and its closing braces. */
   template (): TemplateNode {

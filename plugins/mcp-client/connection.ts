@@ -7,7 +7,7 @@ import formats from 'ajv-formats'
 import type { FastifyBaseLogger } from 'fastify'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
-import { checkPattern } from '../../lib/expressions/linear-pattern.js'
+import { compilePattern } from '../../lib/expressions/linear-pattern.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
@@ -243,10 +243,9 @@ export function modelName (server: string, tool: string): string {
 function compile (schema: Readonly<Record<string, unknown>>): (args: unknown) => readonly ErrorObject[] {
   let steps = 0
   const regExp = Object.assign((source: string) => {
-    const check = checkPattern(source, undefined)
-    const compiled = check.fault === null ? check.compiled : null
+    const compiled = compilePattern(source)
     return {
-      test: (text: string) => compiled === null || (steps += compiled.stepsOn(text)) > maxPatternSteps || compiled.test(text),
+      test: (text: string) => typeof compiled === 'string' || (steps += compiled.stepsOn(text)) > maxPatternSteps || compiled.test(text),
       // Ajv's key of the pattern.
       toString: () => source
     }

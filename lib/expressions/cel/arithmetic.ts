@@ -24,8 +24,7 @@ export function calculate (operator: Operator, left: unknown, right: unknown, bu
     if (typeof right === 'bigint') return checkedInt(ofInts(operator, checkedInt(left), checkedInt(right)))
     if (typeof right === 'number') return ofDoubles(operator, Number(left), right)
   } else if (left instanceof UnsignedInt && right instanceof UnsignedInt) {
-    const value = ofInts(operator, left.value, right.value)
-    return unsigned(value)
+    return unsigned(ofInts(operator, left.value, right.value))
   } else if (left instanceof ExactNumber) {
     return calculate(operator, Number(left), right, budget)
   } else if (operator === '+') {

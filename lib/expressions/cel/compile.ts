@@ -5,12 +5,12 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 import { toJson } from '../expression-result.js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
-import { checkPattern } from '../linear-pattern.js'
+import { compilePattern } from '../linear-pattern.js'
 import { toText } from '../template.js'
 import { calculate, negate, sum } from './arithmetic.js'
 import { access, bind, hasMember, isIn, listOf, map, mapOf, quantifiers } from './containers.js'
 import { bytesMethods, conversions } from './conversions.js'
-import type { Budget, Frame, Part, Run } from './frame.js'
+import type { Budget, Part, Run } from './frame.js'
 import { stringMethods } from './strings.js'
 import { durationOf, timeFunctions, timeMethods } from './times.js'
 import { compare, type Functions, google, isEqual, isTruthy, kindOf, NotComputable, text, types } from './values.js'
@@ -21,13 +21,30 @@ export const functions: Functions = { ...conversions, ...timeFunctions }
 /** `value.name(...)` */
 export const methods: Functions = { ...stringMethods, ...bytesMethods, ...timeMethods, 'size/1': conversions['size/1']! }
 
+type Operation = (left: unknown, right: unknown, budget: Budget) => unknown
+
+const add: Operation = (left, right, budget) => calculate('+', left, right, budget)
+
+/** The operators that always evaluate both operands. */
+const operations = {
+  '[]': access,
+  '==': isEqual,
+  '!=': (left, right, budget) => !isEqual(left, right, budget),
+  '<': (left, right, budget) => compare(left, right, budget) < 0,
+  '<=': (left, right, budget) => compare(left, right, budget) <= 0,
+  '>': (left, right, budget) => compare(left, right, budget) > 0,
+  '>=': (left, right, budget) => compare(left, right, budget) >= 0,
+  in: isIn,
+  '-': (left, right, budget) => calculate('-', left, right, budget),
+  '*': (left, right, budget) => calculate('*', left, right, budget),
+  '/': (left, right, budget) => calculate('/', left, right, budget),
+  '%': (left, right, budget) => calculate('%', left, right, budget)
+} as const satisfies Readonly<Record<string, Operation>>
+
 /** A fault of the document: the library accepts syntax that the evaluator lacks. */
 export class CompileFault extends Error {
-  readonly node: ASTNode
-
-  constructor (message: string, node: ASTNode) {
+  constructor (message: string, readonly node: ASTNode) {
     super(message)
-    this.node = node
   }
 }
 
@@ -48,12 +65,9 @@ type Bound = ReadonlyMap<string, number>
 
 class Compiler {
   slots = 0
-  readonly #paths: Paths
   #steps = 0
 
-  constructor (paths: Paths) {
-    this.#paths = paths
-  }
+  constructor (private readonly paths: Paths) {}
 
   /** A separately charged part, such as the body of a macro. */
   part (node: ASTNode, bound: Bound): Part {
@@ -67,9 +81,9 @@ class Compiler {
 
   #node (node: ASTNode, bound: Bound): Run {
     this.#steps++
-    const read = this.#paths.readers.get(node)
+    const read = this.paths.readers.get(node)
     if (read !== undefined) {
-      if (!this.#paths.texts.has(node)) return ({ scope, locals }) => read(scope, locals)
+      if (!this.paths.texts.has(node)) return ({ scope, locals }) => read(scope, locals)
       return ({ scope, locals, budget }) => toText(toJson(read(scope, locals), budget))
     }
     switch (node.op) {
@@ -82,8 +96,6 @@ class Compiler {
         const name = node.args[1]
         return (frame) => access(container(frame), name, frame.budget)
       }
-      case '[]':
-        return this.#binary(node.args, bound, ({ budget }, container, key) => access(container, key, budget))
       case 'call':
         return this.#call(node, bound)
       case 'rcall':
@@ -110,44 +122,20 @@ class Compiler {
         const operand = this.#node(node.args, bound)
         return (frame) => negate(operand(frame))
       }
-      case '==':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => isEqual(left, right, budget))
-      case '!=':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => !isEqual(left, right, budget))
-      case '<':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) < 0)
-      case '<=':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) <= 0)
-      case '>':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) > 0)
-      case '>=':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => compare(left, right, budget) >= 0)
-      case 'in':
-        return this.#binary(node.args, bound, ({ budget }, value, container) => isIn(value, container, budget))
       case '+':
         return this.#sum(node, bound)
-      case '-':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('-', left, right, budget))
-      case '*':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('*', left, right, budget))
-      case '/':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('/', left, right, budget))
-      case '%':
-        return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('%', left, right, budget))
       case '.?':
       case '[?]':
         throw new CompileFault('optional access is not supported', node)
+      default:
+        return this.#binary(node.args, bound, operations[node.op])
     }
   }
 
-  #binary (
-    [left, right]: readonly [ASTNode, ASTNode],
-    bound: Bound,
-    operate: (frame: Frame, left: unknown, right: unknown) => unknown
-  ): Run {
+  #binary ([left, right]: readonly [ASTNode, ASTNode], bound: Bound, operate: Operation): Run {
     const one = this.#node(left, bound)
     const other = this.#node(right, bound)
-    return (frame) => operate(frame, one(frame), other(frame))
+    return (frame) => operate(one(frame), other(frame), frame.budget)
   }
 
   #identifier (node: ASTNode & { op: 'id' }, bound: Bound): Run {
@@ -163,9 +151,8 @@ class Compiler {
   #sum (node: ASTNode & { op: '+' }, bound: Bound): Run {
     const operands: ASTNode[] = []
     let left: ASTNode = node
-    for (; left.op === '+' && !this.#paths.readers.has(left); left = left.args[0]) operands.unshift(left.args[1])
-    const [first, second] = node.args
-    if (operands.length === 1) return this.#binary([first, second], bound, ({ budget }, one, other) => calculate('+', one, other, budget))
+    for (; left.op === '+' && !this.paths.readers.has(left); left = left.args[0]) operands.unshift(left.args[1])
+    if (operands.length === 1) return this.#binary(node.args, bound, add)
     const values = [left, ...operands].map((operand) => this.#node(operand, bound))
     this.#steps += 2 * values.length
     return (frame) => sum(values.map((value) => value(frame)), frame.budget)
@@ -267,9 +254,13 @@ class Compiler {
   #matches (node: ASTNode, receiver: ASTNode, pattern: ASTNode | undefined, bound: Bound): Run {
     const value = this.#node(receiver, bound)
     const literal = pattern?.op === 'value' ? pattern.args : undefined
-    const compiled = typeof literal === 'string' ? compileMatches(literal) : 'the pattern of `matches()` must be a string literal'
+    const compiled = typeof literal === 'string' ? compilePattern(literal) : 'the pattern of `matches()` must be a string literal'
     if (typeof compiled === 'string') throw new CompileFault(compiled, pattern ?? node)
-    return (frame) => compiled(value(frame), frame.budget)
+    return (frame) => {
+      const subject = text(value(frame))
+      frame.budget.spend(compiled.stepsOn(subject))
+      return compiled.test(subject)
+    }
   }
 
   #apply (
@@ -294,15 +285,4 @@ function nothing (): undefined {
 
 function constant (value: unknown): Run {
   return () => value
-}
-
-/** The compiled pattern, or its fault. */
-function compileMatches (pattern: string): ((value: unknown, budget: Budget) => boolean) | string {
-  const checked = checkPattern(pattern, undefined)
-  if (checked.fault !== null) return checked.fault
-  const { compiled } = checked
-  return (value, budget) => {
-    budget.spend(compiled.stepsOn(text(value)))
-    return compiled.test(text(value))
-  }
 }

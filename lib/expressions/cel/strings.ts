@@ -141,24 +141,18 @@ interface Table {
 
 /** Finds a text in others, forwards or backwards. */
 class Finder {
-  readonly #pattern: string
-  readonly #budget: Budget
   #forward: Table | null = null
-  #backward: Table | null = null
 
-  constructor (pattern: string, budget: Budget) {
-    this.#pattern = pattern
-    this.#budget = budget
-  }
+  constructor (private readonly pattern: string, private readonly budget: Budget) {}
 
   /** The first index from `from` on, or -1. */
   first (text: string, from: number): number {
-    const pattern = this.#pattern
+    const pattern = this.pattern
     const rest = text.length - from
     if (pattern.length > rest) return -1
     if (this.#isCheap(rest)) {
       const index = text.indexOf(pattern, from)
-      this.#budget.scan((index === -1 ? rest : index - from) + pattern.length)
+      this.budget.scan((index === -1 ? rest : index - from) + pattern.length)
       return index
     }
     this.#forward ??= this.#table(1)
@@ -168,32 +162,31 @@ class Finder {
 
   /** The last index up to `from`, or -1. */
   last (text: string, from: number): number {
-    const pattern = this.#pattern
+    const pattern = this.pattern
     if (pattern.length > text.length) return -1
     const start = Math.min(from + pattern.length, text.length)
     if (this.#isCheap(start)) {
-      this.#budget.scan(start + pattern.length)
+      this.budget.scan(start + pattern.length)
       return text.lastIndexOf(pattern, from)
     }
-    this.#backward ??= this.#table(-1)
-    return this.#walk(text, start - 1, -1, this.#backward)
+    return this.#walk(text, start - 1, -1, this.#table(-1))
   }
 
   /** A single character is a memory search; short texts are cheap in any way. */
   #isCheap (length: number): boolean {
-    const product = length * this.#pattern.length
+    const product = length * this.pattern.length
     if (product <= smallProduct) {
-      this.#budget.scan(product)
+      this.budget.scan(product)
       return true
     }
-    return this.#pattern.length <= 1
+    return this.pattern.length <= 1
   }
 
   #table (step: 1 | -1): Table {
-    const pattern = this.#pattern
+    const pattern = this.pattern
     const { length } = pattern
-    this.#budget.allocate(6 * length)
-    this.#budget.spend(length >>> walkShift)
+    this.budget.allocate(6 * length)
+    this.budget.spend(length >>> walkShift)
     const codes = new Uint16Array(length)
     const fallbacks = new Int32Array(length)
     for (let index = 0; index < length; index++) codes[index] = pattern.charCodeAt(step === 1 ? index : length - 1 - index)
@@ -212,7 +205,7 @@ class Finder {
     // Charged in pieces: most searches end long before the end of the text.
     for (let walked = 0, matched = 0; walked < most;) {
       const piece = Math.min(walkPiece, most - walked)
-      this.#budget.spend((piece >>> walkShift) + 1)
+      this.budget.spend((piece >>> walkShift) + 1)
       for (const end = walked + piece; walked < end; walked++) {
         const position = from + step * walked
         const code = text.charCodeAt(position)

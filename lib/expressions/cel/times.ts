@@ -36,12 +36,7 @@ const parts = {
 } as const satisfies Record<string, Part>
 
 /** Methods of durations, which share some names with those of timestamps. */
-const durationParts: ReadonlyMap<string, (duration: Duration) => bigint> = new Map([
-  ['getHours', (duration: Duration) => duration.getHours()],
-  ['getMinutes', (duration: Duration) => duration.getMinutes()],
-  ['getSeconds', (duration: Duration) => duration.getSeconds()],
-  ['getMilliseconds', (duration: Duration) => duration.getMilliseconds()]
-])
+const durationParts = ['getHours', 'getMinutes', 'getSeconds', 'getMilliseconds'] as const
 
 export const timeFunctions: Functions = {
   'timestamp/1': (budget, value) => {
@@ -52,11 +47,11 @@ export const timeFunctions: Functions = {
 
 export const timeMethods: Functions = Object.fromEntries(
   Object.entries(parts).flatMap(([name, part]): [string, Implementation][] => {
-    const ofDuration = durationParts.get(name)
+    const ofDuration = durationParts.find((known) => known === name)
     return [
       [
         `${name}/1`,
-        (_budget, value) => value instanceof Duration && ofDuration !== undefined ? ofDuration(value) : whole(part(date(value)))
+        (_budget, value) => value instanceof Duration && ofDuration !== undefined ? value[ofDuration]() : whole(part(date(value)))
       ],
       [`${name}/2`, (budget, value, zone) => whole(part(inZone(date(value), text(zone), budget)))]
     ]

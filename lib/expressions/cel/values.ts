@@ -12,11 +12,7 @@ export class NotComputable extends Error {
 
 /** A type as a value: `type(item.n) == double`. */
 export class CelType {
-  readonly name: string
-
-  constructor (name: string) {
-    this.name = name
-  }
+  constructor (readonly name: string) {}
 }
 
 const typeNames = {
