@@ -22,7 +22,6 @@ import {
 } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 
-const none: CompiledQuery['writes'] = Object.freeze([])
 /** The member of a record for the values of a set of scalars. */
 const valueMember = 'value'
 
@@ -47,10 +46,8 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const excluded = excludedOf(query, found, pointer, context)
   const one = !found.many || query.single === true
   if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function always returns one result')
-  if (one) {
-    for (const member of ['limit', 'offset'] as const) {
-      if (query[member] !== undefined) { faults.add(pointerTo(pointer, member), 'a single result has no pages') }
-    }
+  for (const member of ['limit', 'offset'] as const) {
+    if (one && query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a single result has no pages')
   }
   if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'the response of a `call` is the result of the function')
   if (faults.faults.length > before) return null
@@ -73,7 +70,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     write: found.volatile,
     tenantScoped,
     reads: unique(resolved.tables.flatMap((table) => readsOf({ table, fields: [] }, context.catalogue))),
-    writes: found.volatile ? unique(resolved.tables.flatMap((table) => writesOf(table, 'delete', context.catalogue))) : none,
+    writes: found.volatile ? unique(resolved.tables.flatMap((table) => writesOf(table, 'delete', context.catalogue))) : [],
     missing: 'notFound',
     status: 200,
     resultKind,

@@ -61,7 +61,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
         kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1
       )
     case 'text':
-      return labels !== undefined ? labelEncoder(new Set(labels)) : textEncoder(type)
+      return textEncoder(type, labels)
   }
 }
 
@@ -117,23 +117,23 @@ export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>)
 /** Other types whose text form differs from every number and boolean. */
 const formedTypes = /^(time|interval)\b/
 
-function textEncoder (type: string): Encoder {
+function textEncoder (type: string, labels: readonly string[] | undefined): Encoder {
+  if (labels !== undefined) {
+    const known = new Set(labels)
+    return textThat((text) => known.has(text))
+  }
   const form = formOf(type)
-  if (form !== undefined) return formEncoder(form)
-  return formedTypes.test(type) ? encodeString : encodeText
+  if (form !== undefined) return textThat(form.fits)
+  return formedTypes.test(type) ? textThat(() => true) : encodeText
 }
 
-function formEncoder ({ fits }: TextForm): Encoder {
+function textThat (fits: (text: string) => boolean): Encoder {
   return (value) => typeof value === 'string' && fits(value) ? value : unfit
 }
 
 function encodeJsonb (value: unknown): unknown {
   const text = stringifyJson(value)
   return isStorableJson(text) ? text : unfit
-}
-
-function encodeString (value: unknown): unknown {
-  return typeof value === 'string' ? value : unfit
 }
 
 function encodeText (value: unknown): unknown {
@@ -147,10 +147,6 @@ function encodeText (value: unknown): unknown {
     default:
       return value instanceof ExactNumber ? String(value) : unfit
   }
-}
-
-function labelEncoder (labels: ReadonlySet<string>): Encoder {
-  return (value) => typeof value === 'string' && labels.has(value) ? value : unfit
 }
 
 function encodeBoolean (value: unknown): unknown {
@@ -229,12 +225,11 @@ interface TextForm {
   readonly description: string
 }
 
-const day: TextForm = { fits: isMoment, description: 'a date, such as 2026-01-31' }
 const moment: TextForm = { fits: isMoment, description: 'a date and time, such as 2026-01-31T12:00:00Z' }
 
 const forms: Readonly<Record<string, TextForm>> = {
   uuid: { fits: isUuid, description: 'a UUID' },
-  date: day,
+  date: { fits: isMoment, description: 'a date, such as 2026-01-31' },
   'timestamp with time zone': moment,
   'timestamp without time zone': moment
 }

@@ -20,7 +20,7 @@ import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** Operators with the column on the left, and the value, cast to the column's type, on the right. */
-const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
+export const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
 /** Types that `like` supports directly; others are compared by their text. */
 const textTypes = new Set(['text', 'character varying', 'character', 'citext', 'name'])
@@ -60,25 +60,10 @@ export function compileComparison (
   const configuration = searchConfiguration(filter, pointer, context)
   const value = compileFilterValue(filter, pointer, context, valuePointer)
   if (value === undefined || context.faults.faults.length > before) return undefined
-  const condition = conditionOf(operator, operand, value, configuration)
-  if (condition === undefined) return undefined
-  if (value.value.constant) {
-    checkConstant(value, operator === 'is' ? isEncoder(column) : encoderFor(operator, column), operator, column, valuePointer, context)
-  }
-  const { references } = value.value
-  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
-}
-
-/** `configuration` is the text search configuration; undefined after a fault. */
-function conditionOf (
-  operator: ColumnOperator,
-  operand: Operand,
-  value: FilterValue,
-  configuration: string | undefined
-): Condition | undefined {
-  if (operator === 'is') return compileIs(operand, value)
-  if (operator !== 'fts') return compileOperator(operator, operand, value)
-  return configuration === undefined ? undefined : compileSearch(configuration, operand, value)
+  const { value: { constant, references }, presence } = value
+  if (constant && encoderFor(operator, column)(value.read(noScope)) === unfit) context.faults.add(valuePointer, misfit(operator, column))
+  const condition = operator === 'is' ? compileIs(operand, value) : compileOperator(operator, operand, value, configuration)
+  return { condition, references, presence }
 }
 
 function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
@@ -96,7 +81,13 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
   }
 }
 
-function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
+/** `configuration`: for `fts`. */
+function compileOperator (
+  operator: Exclude<ColumnOperator, 'is'>,
+  { column, write }: Operand,
+  value: FilterValue,
+  configuration: string
+): Condition {
   if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, draft) => {
@@ -111,15 +102,12 @@ function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { col
         return `${left} @> ${draft.add(bind, column.type)}`
       case 'overlaps':
         return `${left} && ${draft.add(bind, column.type)}`
+      case 'fts':
+        return writeSearch(configuration, left, column.type === 'tsvector', draft.add(bind, 'text'))
       default:
         return `${left} ${symbols[operator]} ${draft.add(bind, column.type)}`
     }
   }
-}
-
-function compileSearch (configuration: string, { column, write }: Operand, value: FilterValue): Condition {
-  const bind = binderOf(value, encodeSearch, 'fts', column)
-  return (alias, draft) => writeSearch(configuration, write(alias), column.type === 'tsvector', draft.add(bind, 'text'))
 }
 
 /** A string of a URL stands for itself, or for the JSON in it. */
@@ -129,8 +117,10 @@ function compileJsonContains (column: Column, value: FilterValue): Condition {
   return (alias, draft) => `${columnOf(alias, column.name)} @> any(${draft.add(bind, 'jsonb[]')})`
 }
 
-function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): Encoder {
+function encoderFor (operator: ColumnOperator, column: Column): Encoder {
   switch (operator) {
+    case 'is':
+      return isEncoder(column)
     case 'like':
     case 'ilike':
       return encodePattern
@@ -175,17 +165,6 @@ function misfit (operator: Operator, column: Column): string {
     default:
       return `the column "${column.name}" must be ${describeType(column)}`
   }
-}
-
-function checkConstant (
-  { read }: FilterValue,
-  encode: Encoder,
-  operator: Operator,
-  column: Column,
-  pointer: string,
-  { faults }: QueryContext
-): void {
-  if (encode(read(noScope)) === unfit) faults.add(pointer, misfit(operator, column))
 }
 
 const isValues: ReadonlyMap<unknown, string> = new Map<unknown, string>([
@@ -241,24 +220,22 @@ export const encodeSearch: Encoder = (value) => {
   return typeof text === 'string' && text.length <= maxLength && isStorable(text) ? searchText(text) : unfit
 }
 
-/** The text search configuration of a filter, as SQL; undefined after a fault, and for other operators. */
+/** The text search configuration of a filter, as SQL; empty for other operators. */
 export function searchConfiguration (
   { operator, config }: ComparisonFilter,
   pointer: string,
   { catalogue, faults }: QueryContext
-): string | undefined {
+): string {
+  const at = pointerTo(pointer, 'config')
   if (operator !== 'fts') {
-    if (config !== undefined) faults.add(pointerTo(pointer, 'config'), 'only the operator `fts` has a `config`')
-    return undefined
+    if (config !== undefined) faults.add(at, 'only the operator `fts` has a `config`')
+    return ''
   }
   const name = config ?? standard
-  const known = catalogue.searchConfigurations
-  const found = known === undefined ? name : known.get(name)
-  if (found === undefined) {
-    faults.add(pointerTo(pointer, 'config'), `the database has no text search configuration "${name}"`, nearest(name, known?.keys() ?? []))
-    return undefined
-  }
-  return `${literal(found)}::regconfig`
+  const known = catalogue.searchConfigurations ?? new Map([[name, name]])
+  const found = known.get(name)
+  if (found === undefined) faults.add(at, `the database has no text search configuration "${name}"`, nearest(name, known.keys()))
+  return `${literal(found ?? name)}::regconfig`
 }
 
 /** The condition that a text, or a tsvector, matches the search. It can use an index on the same expression. */

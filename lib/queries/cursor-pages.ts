@@ -3,7 +3,7 @@ import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { Field } from '../schema/route.js'
 import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
-import { finishPage, maxCursorLength, type Position, positionReader } from './cursor.js'
+import { checkCursorQuery, finishPage, maxCursorLength, type Position, positionReader, reportHidden } from './cursor.js'
 import { type Operand, operandOf } from './operand.js'
 import type { CompiledOperation } from './operation.js'
 import type { OrderKey, Orders, RowOrder } from './order.js'
@@ -11,8 +11,6 @@ import type { Page } from './page.js'
 import { type CursorPage, type Part, writeCursorPage } from './read.js'
 import { type Binder, compileVariants, type Draft, type Switch } from './sql.js'
 import type { Subject } from './subject.js'
-
-export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 
 /** Compiles cursor pages; after faults, the result is not used. */
 export function compileCursorPages (
@@ -22,13 +20,8 @@ export function compileCursorPages (
   pointer: string
 ): Omit<CompiledOperation, 'missing' | 'references'> {
   const { query, table, context, switches } = subject
-  const { faults, listRoute } = context
-  if (listRoute === undefined) faults.add(pointer, 'the query string of a route can have only one `cursor`: use it in a route with one query')
-  if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key to mark the end of a page`)
-  if (query.limit === 0) faults.add(pointer, 'a page with a cursor must have at least one row: set `limit`')
-  if (Array.isArray(query.order) && query.order.length > maxKeys) {
-    faults.add(pointer, `a cursor can contain at most ${maxKeys} columns of an order, but this order has ${query.order.length}`)
-  }
+  checkCursorQuery(query, ['row', 'columns'], pointer, context)
+  if (table.primaryKey.length === 0) context.faults.add(pointer, `"${table.name}" has no primary key to mark the end of a page`)
   return {
     resultKind: 'cursorPage',
     parameters: { ...orders.parameters, ...cursorParameters },
@@ -37,7 +30,7 @@ export function compileCursorPages (
       origin: context.origin,
       switches,
       usual: orders.usual,
-      read: positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose),
+      read: positionReader(`${context.listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose),
       page,
       write: (written, draft) => writeCursorPage(subject, written, draft)
     })
@@ -97,10 +90,7 @@ export const cursorParameters: Readonly<Record<string, Field>> = {
   }
 }
 
-/**
- * A cursor reveals the values of the order's columns to its caller, and a forged one can probe any value. Therefore every record
- * must show these columns. Returns their names.
- */
+/** The members that show the columns of the orders. */
 function checkVisible ({ reduced, table, context }: Subject, orders: Orders, pointer: string): readonly string[] {
   const shown = new Map(reduced.fields.flatMap((field) => {
     const operand = field.kind === 'column' ? operandOf(field.column) : field.kind === 'path' ? field.operand : undefined
@@ -109,13 +99,7 @@ function checkVisible ({ reduced, table, context }: Subject, orders: Orders, poi
   const operands = orders.all.flatMap(({ keys }) => keys.map(({ operand }) => operand))
   const memberOf = ({ source, write }: Operand): string | undefined => shown.get(write('')) ?? shown.get(operandOf(source).write(''))
   const hidden = [...new Set(operands.filter((operand) => memberOf(operand) === undefined).map(({ column }) => column.name))]
-  if (hidden.length > 0) {
-    const names = hidden.map((name) => `"${name}"`).join(', ')
-    context.faults.add(
-      pointer,
-      `a cursor reveals the values of the order and of the primary key of "${table.name}", so every record must include them: add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
-    )
-  }
+  reportHidden(hidden, `the order and of the primary key of "${table.name}", so every record`, pointer, context)
   return [...new Set(operands.flatMap((operand) => memberOf(operand) ?? []))]
 }
 

@@ -7,7 +7,9 @@ import { createHash } from 'node:crypto'
 import type { Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { isStorable } from '../json/storable.js'
+import type { Query } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
+import type { QueryContext } from './context.js'
 import type { RowOrder } from './order.js'
 
 /** Characters of a cursor: together with the rest of the URL they fit Node.js's 16 KB for headers. */
@@ -15,6 +17,33 @@ export const maxCursorLength = 4096
 const tagLength = 16 // characters of the hash that identifies the cursor's list
 const maxTags = 1000 // per list
 const path = '/query/cursor'
+
+/** The maximum columns of an order besides the primary key; each may add a part to the statement. */
+const maxKeys = 5
+
+/** Reports the faults that lists of rows and of documents share. `nouns`: a record, and the keys of an order. */
+export function checkCursorQuery (
+  { limit, order }: Pick<Query, 'limit' | 'order'>,
+  [record, keys]: readonly [string, string],
+  pointer: string,
+  { faults, listRoute }: QueryContext
+): void {
+  if (listRoute === undefined) faults.add(pointer, 'the query string of a route can have only one `cursor`: use it in a route with one query')
+  if (limit === 0) faults.add(pointer, `a page with a cursor must have at least one ${record}: set \`limit\``)
+  const count = order === undefined ? 0 : [order].flat().length
+  if (count > maxKeys) faults.add(pointer, `a cursor can contain at most ${maxKeys} ${keys} of an order, but this order has ${count}`)
+}
+
+/**
+ * A cursor reveals the values of its order to its caller, and a forged one can probe any value. Therefore every record must show these
+ * members.
+ */
+export function reportHidden (hidden: readonly string[], what: string, pointer: string, { faults }: QueryContext): void {
+  if (hidden.length === 0) return
+  const names = hidden.map((name) => `"${name}"`).join(', ')
+  const remedy = `add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
+  faults.add(pointer, `a cursor reveals the values of ${what} must include them: ${remedy}`)
+}
 
 /** The start of a page, and the tag of its list's cursors. */
 export interface Position {

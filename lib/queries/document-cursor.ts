@@ -9,13 +9,11 @@ import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
 import type { QueryContext } from './context.js'
-import { type Position, positionReader, unknownCursor } from './cursor.js'
-import { maxKeys } from './cursor-pages.js'
-import { idOperand, isFieldPath, jsonFieldOf } from './document-field.js'
-import { direction, type OrderKey, type RowOrder } from './order.js'
+import { checkCursorQuery, type Position, positionReader, reportHidden, unknownCursor } from './cursor.js'
+import { fieldOf, idOperand } from './document-field.js'
+import { direction, type OrderKey, type RowOrder, writeOrder } from './order.js'
 
 export interface DocumentCursors {
-  readonly order: RowOrder
   /** Throws `validationFailed` if the text is not a cursor of the list. */
   readonly read: (scope: Scope) => Position
   /** Members of its records whose values a cursor reveals. */
@@ -25,30 +23,19 @@ export interface DocumentCursors {
 /** Compiles the cursors of a list and reports their faults; undefined for offset pages. */
 export function compileDocumentCursors (
   query: DocumentQuery,
+  order: RowOrder,
   pointer: string,
   context: QueryContext,
   { select, excluded }: { readonly select: readonly string[] | null, readonly excluded: readonly string[] }
 ): DocumentCursors | undefined {
   if (query.operation !== 'query' || query.pagination !== 'cursor') return undefined
-  const { faults, listRoute } = context
   const at = pointerTo(pointer, 'pagination')
-  if (listRoute === undefined) faults.add(at, 'the query string of a route can have only one `cursor`: use it in a route with one query')
-  if (query.limit === 0) faults.add(at, 'a page with a cursor must have at least one document: set `limit`')
-  const given = query.order === undefined ? [] : [query.order].flat()
-  if (given.length > maxKeys) faults.add(at, `a cursor can contain at most ${maxKeys} fields of an order, but this order has ${given.length}`)
-  const order = orderOf(given)
-  const members = [...new Set([...given.map(({ column }) => column.split('.')[0] ?? column), 'id'])]
+  checkCursorQuery(query, ['document', 'fields'], at, context)
+  const members = [...new Set(order.keys.map(({ operand }) => operand.column.name.split('.')[0]!))]
   const hidden = members.filter((name) => excluded.includes(name) || (name !== 'id' && select !== null && !select.includes(name)))
-  if (hidden.length > 0) {
-    const names = hidden.map((name) => `"${name}"`).join(', ')
-    faults.add(
-      at,
-      `a cursor reveals the values of the order and the id, so every document must include them: add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
-    )
-  }
-  const read = positionReader(`${listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)
+  reportHidden(hidden, 'the order and the id, so every document', at, context)
+  const read = positionReader(`${context.listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)
   return {
-    order,
     members,
     read: (scope) => {
       const position = read(scope)
@@ -78,18 +65,21 @@ function parsed (text: string): unknown {
   }
 }
 
-function orderOf (given: ReadonlyArray<{ column: string, ascending?: boolean, nullsFirst?: boolean }>): RowOrder {
-  const own = given.filter(({ column }) => isFieldPath(column)).map(({ column, ascending = true, nullsFirst = !ascending }): OrderKey => {
-    if (column === 'id') return { operand: idOperand, ascending, nullsFirst }
-    const field = jsonFieldOf(column)
+/** The order of a list, with the id last. */
+export function compileDocumentOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): RowOrder {
+  const given = order === undefined ? [] : [order].flat()
+  const own = given.flatMap(({ column, ascending = true, nullsFirst = !ascending }, index): OrderKey[] => {
+    if (column === 'id') return [{ operand: idOperand, ascending, nullsFirst }]
+    const field = fieldOf(column, Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
+    if (field === undefined) return []
     const json = { name: column, type: 'jsonb', notNull: false, hasDefault: false, generated: false }
-    return { operand: { column: json, source: json, write: (alias) => `(${field(alias)})` }, ascending, nullsFirst }
+    return [{ operand: { column: json, source: json, write: (alias) => `(${field(alias)})` }, ascending, nullsFirst }]
   })
   const ascending = own.at(-1)?.ascending ?? true
   const keys = own.some(({ operand }) => operand === idOperand) ? own : [...own, { operand: idOperand, ascending, nullsFirst: !ascending }]
   return {
     id: keys.map((key) => `${key.operand.column.name}${direction(key)}`).join(', '),
     keys,
-    write: (alias) => ` order by ${keys.map((key) => `${key.operand.write(alias)}${direction(key)}`).join(', ')}`
+    write: (alias) => writeOrder(keys, alias)
   }
 }

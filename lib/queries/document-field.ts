@@ -8,9 +8,9 @@ import { pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import { encodePattern, patternExpectation } from './column-value.js'
-import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
+import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, symbols, writeSearch } from './comparison.js'
 import type { QueryContext } from './context.js'
-import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
+import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue, takesList } from './filter-value.js'
 import { operandOf } from './operand.js'
 import { isOfUrl, jsonTexts, requestPath, splitList } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
@@ -20,8 +20,6 @@ export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, ha
 
 /** At most eight names of letters, digits, `_` and `-`, separated by dots: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
-
-const symbols = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
 export function isFieldPath (path: string): boolean {
   return fieldPath.test(path)
@@ -35,7 +33,7 @@ export function fieldNamesOf (path: string, pointer: string, { faults }: QueryCo
 }
 
 /** The SQL of a field: its JSON, or, with `text`, its text. */
-export type JsonField = (alias: string, text?: boolean) => string
+type JsonField = (alias: string, text?: boolean) => string
 
 /** The field at the path; undefined after a fault. */
 export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
@@ -72,24 +70,15 @@ export function compileJsonComparison (
     context.faults.add(pointerTo(pointer, 'value'), expectations[operator] ?? 'expected a value')
     return undefined
   }
-  const { references } = value.value
-  const at = (alias: string, text?: boolean): string => `(${field(alias, text)})`
-  if (operator === 'fts') {
-    if (configuration === undefined) return undefined
-    const bind = binderOf(value, 'fts', filter.column)
-    return {
-      condition: (alias, draft) => writeSearch(configuration, at(alias, true), false, draft.add(bind, 'text')),
-      references,
-      ...(value.presence !== undefined && { presence: value.presence })
-    }
-  }
+  const at: JsonField = (alias, text) => `(${field(alias, text)})`
   const condition = isOfUrl(value.value) && isTyped(operator)
     ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
-    : conditionOf(operator, at, binderOf(value, operator, filter.column))
-  return { condition, references, ...(value.presence !== undefined && { presence: value.presence }) }
+    : conditionOf(operator, at, binderOf(value, operator, filter.column), configuration)
+  return { condition, references: value.value.references, presence: value.presence }
 }
 
-function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
+/** `configuration`: for `fts`. */
+function conditionOf (operator: Operator, field: JsonField, bind: Binder, configuration: string): Condition {
   return (alias, draft) => {
     const left = field(alias)
     switch (operator) {
@@ -109,6 +98,8 @@ function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string,
       case 'like':
       case 'ilike':
         return `${field(alias, true)} ${operator} ${draft.add(bind, 'text')}`
+      case 'fts':
+        return writeSearch(configuration, field(alias, true), false, draft.add(bind, 'text'))
       // A missing field counts as JSON null.
       case 'is':
         return `coalesce(${left}, 'null') = ${draft.add(bind, 'jsonb')}`
@@ -131,7 +122,7 @@ function isTyped (operator: Operator): operator is TypedOperator {
 }
 
 /** The bound value is the list of JSON values that the string of the URL can represent. */
-function urlConditionOf (operator: TypedOperator, field: (alias: string) => string, bind: Binder): Condition {
+function urlConditionOf (operator: TypedOperator, field: JsonField, bind: Binder): Condition {
   return (alias, draft) => {
     const left = field(alias)
     const values = draft.add(bind, 'jsonb[]')
@@ -230,10 +221,6 @@ export function wordOf (value: unknown): string | undefined {
   if (typeof value === 'object' && value !== null) return undefined
   const word = String(value)
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
-}
-
-export function takesList (operator: Operator): boolean {
-  return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
 }
 
 /** An array, or a comma-separated string. */

@@ -9,9 +9,10 @@ import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Filter, Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
+import { symbols } from './comparison.js'
 import type { QueryContext } from './context.js'
-import { fieldNamesOf, listOf, takesList, wordOf } from './document-field.js'
-import { type ComparisonFilter, compileFilterValue, type FilterValue } from './filter-value.js'
+import { fieldNamesOf, listOf, wordOf } from './document-field.js'
+import { type ComparisonFilter, compileFilterValue, type FilterValue, takesList } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
 import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
 import { noInput } from './sql.js'
@@ -37,8 +38,6 @@ const unsupported: Partial<Record<Operator, string>> = {
   fts: 'Firestore does not support full-text search',
   contains: 'Firestore does not support `contains`: use `array-contains`'
 }
-
-const comparisons = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
 
 /** Compiles filters; those at the top level are combined with AND. */
 export function compileFirestoreFilters (filters: readonly Filter[], pointer: string, context: QueryContext): FirestoreFilters {
@@ -168,7 +167,7 @@ function comparisonOf (
     case 'gte':
     case 'lt':
     case 'lte':
-      return group('or', values.map((value) => make(comparisons[operator], value)))
+      return group('or', values.map((value) => make(symbols[operator], value)))
     case 'array-contains':
     case 'array-contains-any':
     case 'overlaps':

@@ -1,5 +1,5 @@
 /** Compiles document queries to Firestore requests, as plain data. The tenant is a part of the path. */
-import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
+import type { BoundOperation, Scope } from '../expressions/types.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
 import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
@@ -10,27 +10,21 @@ import type { QueryContext } from './context.js'
 import { finishPage, type Position, unknownCursor } from './cursor.js'
 import { cursorLimit } from './cursor-pages.js'
 import { cursorValue } from './document-cursor.js'
-import { fieldNamesOf } from './document-field.js'
 import { compileFirestoreFilters } from './document-filter.js'
 import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
+import { allFilters } from './filter-value.js'
 import { unfitFields, unfitFor } from './firestore-value.js'
 import { refuse } from './request-value.js'
 
 const maxBatch = 500 // documents
 const maxOffset = 10_000 // documents; Firestore reads and charges each of them
 
-export interface FirestoreCompiled {
-  readonly references: readonly Reference[]
-  /** The collection belongs to the platform. */
-  readonly shared: boolean
-  readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundOperation
-}
-
 /** Compiles a query for Firestore; may add faults. */
-export function compileOnFirestore (query: DocumentQuery, pointer: string, context: QueryContext, parts: DocumentParts): FirestoreCompiled {
+export function compileOnFirestore (query: DocumentQuery, pointer: string, context: QueryContext, parts: DocumentParts) {
   const { faults, firestore, origin } = context
   const { operation } = query
   const { collection, select, page } = parts
+  // The collection belongs to the platform.
   const shared = firestore?.sharedCollections.has(collection) === true
   if (collection !== '' && !isPathSegment(collection)) {
     faults.add(pointerTo(pointer, 'collection'), `the name of a collection of Firestore ${pathSegmentRule}`)
@@ -120,25 +114,24 @@ function checkCompared ({ filters = [], order = [] }: DocumentQuery, pointer: st
 }
 
 function comparedIn (filter: Filter): string[] {
-  if ('or' in filter) return filter.or.flatMap(comparedIn)
-  if ('and' in filter) return filter.and.flatMap(comparedIn)
-  if ('not' in filter) return comparedIn(filter.not)
-  return 'column' in filter && filter.operator !== undefined && unequal.has(filter.operator) ? [filter.column] : []
+  return allFilters(filter).flatMap((each) =>
+    'column' in each && each.operator !== undefined && unequal.has(each.operator) ? [each.column] : []
+  )
 }
 
-function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): OrderKey[] {
-  const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
-  return keys.flatMap(({ column, ascending = true, nullsFirst }, index) => {
+function compileOrder (order: DocumentQuery['order'], pointer: string, { faults }: QueryContext): OrderKey[] {
+  const keys = order === undefined ? [] : [order].flat()
+  return keys.map(({ column, ascending = true, nullsFirst }, index) => {
     const at = Array.isArray(order) ? pointerTo(pointer, index) : pointer
     if (nullsFirst !== undefined) {
-      context.faults.add(
+      faults.add(
         pointerTo(at, 'nullsFirst'),
         'Firestore has a fixed order of null: null comes before all other values, and documents without the field are omitted'
       )
     }
-    const names = fieldNamesOf(column, pointerTo(at, 'column'), context)
-    if (names?.some(isReserved) === true) context.faults.add(pointerTo(at, 'column'), `"${column}" is reserved by Firestore`)
-    return names === undefined ? [] : [{ field: column === 'id' ? null : names, descending: !ascending }]
+    const names = column.split('.')
+    if (names.some(isReserved)) faults.add(pointerTo(at, 'column'), `"${column}" is reserved by Firestore`)
+    return { field: column === 'id' ? null : names, descending: !ascending }
   })
 }
 

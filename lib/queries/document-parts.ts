@@ -12,6 +12,7 @@ import type { DocumentQuery } from '../schema/query.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import type { DocumentCursors } from './document-cursor.js'
+import type { RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { refuse, requestPath } from './request-value.js'
 import { isExcludedInput, isOfCaller, isOmitted, maxRows } from './write-input.js'
@@ -52,6 +53,7 @@ export interface DocumentParts {
   readonly excluded: readonly string[]
   /** Omitted for every caller: the fields that the route writes from secrets. */
   readonly withheld: readonly string[]
+  readonly order: RowOrder
   readonly page: Page
   /** Set for a list with cursor pages. */
   readonly cursors: DocumentCursors | undefined

@@ -8,11 +8,10 @@ import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { bindCursorPages } from './cursor-pages.js'
-import { compileFieldComparison, fieldOf } from './document-field.js'
+import { compileFieldComparison } from './document-field.js'
 import { type DocumentInput, type DocumentParts } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
 import { compileConditions, type CompiledFilters, where, writeConditions } from './filter.js'
-import { direction } from './order.js'
 import { writePagination } from './page.js'
 import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
@@ -31,7 +30,6 @@ interface Parts extends DocumentParts {
   readonly deletesFiles: boolean
   readonly bindCollection: Binder
   readonly filters: CompiledFilters
-  readonly order: (alias: string) => string
 }
 
 /** Compiles a query to SQL; its filters may add faults. */
@@ -52,24 +50,12 @@ export function compileOnSql (
       pointerTo(pointer, 'filters'),
       context,
       (filter, at) => compileFieldComparison(filter, at, context)
-    ),
-    order: compileOrder(query.order, pointerTo(pointer, 'order'), context)
+    )
   }
   return {
     references: own.filters.references,
     bind: (input) => input === undefined ? bindRead(query.operation, own) : bindWrite(query, own, input)
   }
-}
-
-function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): (alias: string) => string {
-  const keys = order === undefined ? [] : Array.isArray(order) ? order : [order]
-  const fields = keys.flatMap((key, index) => {
-    const field = fieldOf(key.column, Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column'), context)
-    return field === undefined ? [] : [{ key, field }]
-  })
-  const last = keys.at(-1)?.ascending === false ? ' desc' : ''
-  return (alias) =>
-    ` order by ${[...fields.map(({ key, field }) => `${field(alias)}${direction(key)}`), `${columnOf(alias, 'id')}${last}`].join(', ')}`
 }
 
 const bindTenantOrNone: Binder = (scope) => tenantOrPlatform(scope.tenant)
@@ -116,14 +102,13 @@ function conditionsOf (parts: Parts, alias: string, draft: Draft): string {
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   const isPage = operation === 'query'
   const shown = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : []]
-  const { cursors, origin, page } = parts
+  const { cursors, order, origin, page } = parts
   if (isPage && cursors !== undefined) {
-    const { order, read } = cursors
     return bindCursorPages({
       origin,
       switches: shown,
       usual: order,
-      read,
+      read: cursors.read,
       page,
       write: (written, draft) =>
         writeAfter(written, draft, {
@@ -164,7 +149,7 @@ function eventColumns ({ withheld }: Parts, draft: Draft): string {
 
 function writePage (parts: Parts, literal: number | undefined, draft: Draft): string {
   const { clause, pagination, total } = writePagination(parts.page, literal, draft)
-  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', draft)}${parts.order('d')}${clause}`
+  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', draft)}${parts.order.write('d')}${clause}`
   const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', draft)}`
   return boundedText(
     `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', draft)})::text, '[]'), ${pagination}, ${

@@ -4,7 +4,7 @@ import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
 import { type QueryContext, uniqueReferences } from './context.js'
 import { cursorParameters } from './cursor-pages.js'
-import { compileDocumentCursors } from './document-cursor.js'
+import { compileDocumentCursors, compileDocumentOrder } from './document-cursor.js'
 import { compileOnFirestore } from './document-firestore.js'
 import { checkMembers, compileDocumentInput, compileId, type DocumentParts, resultKinds, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
@@ -20,9 +20,6 @@ const documentSchema: JsonSchema = Object.freeze({
 })
 
 const documentKey: RouteQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
-const noPointers: RouteQuery['inputPointers'] = new Map()
-const noParameters: RouteQuery['parameters'] = Object.freeze({})
-const nothing: RouteQuery['writes'] = Object.freeze([])
 
 /** Compiles a query on a collection; null after faults. */
 export function compileDocumentQuery (query: DocumentQuery, pointer: string, context: QueryContext): RouteQuery | null {
@@ -40,9 +37,11 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const writesData = !isRead && operation !== 'delete'
   const input = writesData ? compileDocumentInput(query, id, new Set(excluded), pointerTo(pointer, 'data'), context) : undefined
   const shown = { select: selectOf(query.select, pointerTo(pointer, 'select'), context), excluded: [...excluded, ...withheld] }
-  const cursors = compileDocumentCursors(query, pointer, context, shown)
+  const order = compileDocumentOrder(query.order, pointerTo(pointer, 'order'), context)
+  const cursors = compileDocumentCursors(query, order, pointer, context, shown)
   const parts: DocumentParts = {
     ...shown,
+    order,
     cursors,
     collection: collection ?? '',
     id,
@@ -67,15 +66,15 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     table: collection,
     write: !isRead,
     tenantScoped: !compiled.shared,
-    reads: isRead ? used : nothing,
-    writes: isRead ? nothing : used,
+    reads: isRead ? used : [],
+    writes: isRead ? [] : used,
     missing: 'notFound',
     status: operation === 'create' || operation === 'add' ? 201 : 200,
     resultKind: cursors === undefined ? resultKinds[operation] : 'cursorPage',
     references: Object.freeze(references),
-    inputPointers: noPointers,
+    inputPointers: new Map(),
     record: documentSchema,
-    parameters: cursors === undefined ? noParameters : cursorParameters,
+    parameters: cursors === undefined ? {} : cursorParameters,
     cursorMembers: cursors?.members ?? [],
     rowKey: documentKey,
     fields: null

@@ -4,7 +4,7 @@ import { compileReader } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import type { Filter } from '../schema/query.js'
+import type { Filter, Operator } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { isOfUrl, splitList } from './request-value.js'
 import type { Draft, Switch } from './sql.js'
@@ -15,8 +15,8 @@ export type Condition = (alias: string, draft: Draft) => string | undefined
 /** A compiled comparison of a column, or of a field of a document. */
 export interface Comparison {
   readonly condition: Condition
-  /** Present only if the filter is optional. */
-  readonly presence?: Switch
+  /** Set if the filter is optional. */
+  readonly presence: Switch | undefined
   readonly references: readonly Reference[]
 }
 
@@ -27,7 +27,7 @@ export interface FilterValue {
   /** undefined if the value resolves to nothing. */
   readonly read: (scope: Scope) => unknown
   /** Set if the filter is optional: whether the request has a value for it. */
-  readonly presence?: Switch
+  readonly presence: Switch | undefined
 }
 
 /** Compiles the value of a filter; undefined after a fault. */
@@ -47,14 +47,24 @@ export function compileFilterValue (
   if (value.constant) {
     if (value.evaluate(noScope) === undefined) context.faults.add(at, 'the value is always empty, so the filter would match nothing')
     else if (value.evaluate(noScope) === null && filter.operator !== 'is') context.faults.add(at, 'no value equals null', 'operator: is')
-    else return { value, read: value.evaluate }
+    else return { value, read: value.evaluate, presence: undefined }
     return undefined
   }
-  const isList = filter.operator === 'in' || filter.operator === 'overlaps' || filter.operator === 'contains' ||
-    filter.operator === 'array-contains-any'
+  const isList = takesList(filter.operator) || filter.operator === 'contains'
   const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
-  if (filter.optional !== true) return { value, read }
-  return { value, read, presence: (scope) => (read(scope) ?? null) !== null }
+  return { value, read, presence: filter.optional === true ? (scope) => (read(scope) ?? null) !== null : undefined }
+}
+
+/** Whether a comma-separated string is a list for the operator. */
+export function takesList (operator: Operator | undefined): boolean {
+  return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
+}
+
+/** The filter with all members of its groups. */
+export function allFilters (filter: Filter): Filter[] {
+  if ('or' in filter) return [filter, ...filter.or.flatMap(allFilters)]
+  if ('and' in filter) return [filter, ...filter.and.flatMap(allFilters)]
+  return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
 }
 
 /** A list in a URL is a comma-separated string, a repeated parameter, or both: `?id=1,2&id=3`. */

@@ -35,11 +35,7 @@ export function compileGroupOrder (order: Query['order'], selection: Selection, 
     )
     return []
   })
-  return (shown, alias) => writeGroupOrder(keys, shown, alias)
-}
-
-export function groupOrder (selection: Selection, alias: string): string {
-  return writeGroupOrder([], selection, alias)
+  return (shown, alias) => groupOrder(shown, alias, keys)
 }
 
 /** Finds a member by its name in the response, or by its column's name. */
@@ -48,7 +44,8 @@ function nameIn ({ fields }: Selection, column: string): string | undefined {
   return field?.name
 }
 
-function writeGroupOrder (keys: readonly GroupKey[], { fields }: Selection, alias: string): string {
+/** Default: by the group keys. */
+export function groupOrder ({ fields }: Selection, alias: string, keys: readonly GroupKey[] = []): string {
   const ascending = keys.at(-1)?.key.ascending ?? true
   const rest = fields.filter((field) => isGroupKey(field) && !keys.some(({ name }) => name === field.name))
   const texts = [

@@ -28,10 +28,6 @@ const operations = {
   delete: compileDelete
 } as const satisfies Record<TableOperation, (subject: Subject) => CompiledOperation | undefined>
 
-const noPointers: CompiledQuery['inputPointers'] = new Map()
-const noParameters: CompiledQuery['parameters'] = Object.freeze({})
-const nothing: CompiledQuery['writes'] = Object.freeze([])
-
 /** Compiles a query on a table; null after faults, or if its table is unknown. */
 export function compileQuery (query: Query, pointer: string, context: QueryContext): CompiledQuery | null {
   const { faults } = context
@@ -59,12 +55,12 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     write: query.operation !== 'select',
     tenantScoped: subject.tenantScoped || operation.tenantScoped === true,
     reads: readsOf(subject.full, context.catalogue),
-    writes: query.operation === 'select' ? nothing : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
+    writes: query.operation === 'select' ? [] : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
     missing: operation.missing,
     status: query.operation === 'insert' ? 201 : 200,
     resultKind: operation.resultKind,
     references: Object.freeze(uniqueReferences(operation.references)),
-    inputPointers: operation.inputPointers ?? noPointers,
+    inputPointers: operation.inputPointers ?? new Map(),
     // Members for the documentation and for faults only are computed on demand.
     get record () {
       return recordSchema(subject.reduced)
@@ -75,7 +71,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     get bulk () {
       return tableInput(subject).bulk
     },
-    parameters: operation.parameters ?? noParameters,
+    parameters: operation.parameters ?? {},
     cursorMembers: operation.cursorMembers ?? [],
     get rowKey () {
       return rowKeyOf(subject)

@@ -1,23 +1,15 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
-import type { CompiledQuery, Missing, Reference, ResultKind } from '../expressions/types.js'
+import type { CompiledQuery } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 
 /** The part of a compiled query that depends on its operation. */
-export interface CompiledOperation {
-  readonly resultKind: ResultKind
-  readonly missing: Missing
-  readonly references: readonly Reference[]
-  /** Default: nothing is written. */
-  readonly inputPointers?: CompiledQuery['inputPointers']
+export interface CompiledOperation extends
+  Pick<CompiledQuery, 'resultKind' | 'missing' | 'references' | 'bind'>,
+  Partial<Pick<CompiledQuery, 'inputPointers' | 'parameters' | 'cursorMembers'>> {
   /** The write reads tenants' rows in other tables than its own. */
   readonly tenantScoped?: boolean
-  /** Default: none. */
-  readonly parameters?: CompiledQuery['parameters']
-  /** Default: none. */
-  readonly cursorMembers?: readonly string[]
-  readonly bind: CompiledQuery['bind']
 }
 
 /** The reasons of the members of a `select`'s rows; `operation` is one with its article. */

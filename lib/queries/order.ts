@@ -145,8 +145,13 @@ function rowOrder (order: readonly Order[], table: Table, placeOf: (index: numbe
   return {
     id: keys.map((key) => `${quote(key.operand.column.name)}${direction(key)}`).join(', '),
     keys,
-    write: (alias) => keys.length === 0 ? '' : ` order by ${keys.map((key) => `${key.operand.write(alias)}${direction(key)}`).join(', ')}`
+    write: (alias) => keys.length === 0 ? '' : writeOrder(keys, alias)
   }
+}
+
+/** ` order by ...` */
+export function writeOrder (keys: readonly OrderKey[], alias: string): string {
+  return ` order by ${keys.map((key) => `${key.operand.write(alias)}${direction(key)}`).join(', ')}`
 }
 
 /** `desc`, and the position of nulls unless it is PostgreSQL's default. */

@@ -3,9 +3,10 @@
  * limits the size of the route, and the schema limits its lists.
  */
 import { ConfigError, FaultList, pointerTo } from '../schema/faults.js'
-import type { Embed, Filter, Query } from '../schema/query.js'
+import type { Embed, Query } from '../schema/query.js'
 import type { Field, Route } from '../schema/route.js'
 import type { Step } from '../schema/workflow.js'
+import { allFilters } from './filter-value.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
 
 const maxQueries = 20 // on tables and documents together
@@ -30,9 +31,7 @@ const maxNames = 200 // per list of names: excludeFields of a query, varyBy, onC
 /** Adds a fault for each limit that a route exceeds; returns false in that case, because compiling the route would cost too much. */
 export function checkBounds (route: Route, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
-  const bound = (at: string, count: number, most: number, what: string): void => {
-    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
-  }
+  const bound = boundIn(faults)
   checkQueries(route, pointer, bound)
   checkRequest(route, pointer, bound)
   checkTransform(route, pointer, bound)
@@ -46,9 +45,7 @@ const maxDatabaseSteps = 50 // per workflow
 /** The same for the steps of a workflow. The limits per route apply to the filters and embeds of all steps together. */
 export function checkStepBounds (steps: readonly Step[], pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
-  const bound = (at: string, count: number, most: number, what: string): void => {
-    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
-  }
+  const bound = boundIn(faults)
   const counts = { filters: 0, embeds: 0 }
   let queries = 0
   let expressions = 0
@@ -59,8 +56,7 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
     }
     if (step.type === 'database' || step.table !== undefined) {
       queries++
-      checkQuery(step, at, bound, counts)
-      checkSelect(step, at, bound, counts)
+      checkTableQuery(step, at, bound, counts)
     }
     for (const [index, inner] of (step.parallel ?? []).entries()) visit(inner, pointerTo(at, 'parallel', index))
   }
@@ -92,25 +88,25 @@ export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: 
 
 type Bound = (at: string, count: number, most: number, what: string) => void
 
+/** Adds a fault for a count above its maximum. */
+function boundIn (faults: FaultList): Bound {
+  return (at, count, most, what) => {
+    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
+  }
+}
+
 function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: string, bound: Bound): void {
   bound(pointer, queries.length + firebaseQueries.length, maxQueries, "too many queries in a tenant's route:")
   const counts = { filters: 0, embeds: 0 }
-  for (const [index, query] of queries.entries()) {
-    const at = pointerTo(pointer, 'queries', index)
-    checkQuery(query, at, bound, counts)
-    checkSelect(query, at, bound, counts)
-  }
+  for (const [index, query] of queries.entries()) checkTableQuery(query, pointerTo(pointer, 'queries', index), bound, counts)
   for (const [index, query] of firebaseQueries.entries()) checkQuery(query, pointerTo(pointer, 'firebaseQueries', index), bound, counts)
   bound(pointer, counts.filters, maxRouteFilters, "too many filters in a tenant's route:")
   bound(pointer, counts.embeds, maxRouteEmbeds, "too many embedded tables in a tenant's route:")
 }
 
-function checkSelect (
-  { select, onConflict }: Pick<Query, 'select' | 'onConflict'>,
-  at: string,
-  bound: Bound,
-  counts: { embeds: number }
-): void {
+function checkTableQuery (query: BoundedQuery, at: string, bound: Bound, counts: { filters: number, embeds: number }): void {
+  checkQuery(query, at, bound, counts)
+  const { select, onConflict } = query
   bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'too many characters in a `select`:')
   const { items, same, paths, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
   counts.embeds += embeds
@@ -121,8 +117,11 @@ function checkSelect (
   bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'too many names in the list:')
 }
 
+/** The bounded parts of a query, of a document query, and of a step. */
+type BoundedQuery = Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds' | 'select' | 'onConflict'>
+
 function checkQuery (
-  { filters, order, excludeFields, embeds }: Pick<Query, 'filters' | 'order' | 'excludeFields' | 'embeds'>,
+  { filters, order, excludeFields, embeds }: BoundedQuery,
   pointer: string,
   bound: Bound,
   counts: { filters: number }
@@ -152,12 +151,6 @@ function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at
     const at = pointerTo(pointer, 'embeds', name)
     return [{ embed, at }, ...embedsOf(embed.embeds, at)]
   })
-}
-
-function allFilters (filter: Filter): Filter[] {
-  if ('or' in filter) return [filter, ...filter.or.flatMap(allFilters)]
-  if ('and' in filter) return [filter, ...filter.and.flatMap(allFilters)]
-  return 'not' in filter ? [filter, ...allFilters(filter.not)] : [filter]
 }
 
 interface SelectCounts {
@@ -220,21 +213,18 @@ function checkRequest ({ request }: Route, pointer: string, bound: Bound): void 
 }
 
 function checkIntegrations ({ integrations = [] }: Route, pointer: string, bound: Bound): void {
-  const at = `${pointer}/integrations`
   const texts = integrations.flatMap(({ condition }) => condition ?? [])
-  for (const text of texts) bound(at, text.length, maxExpression, 'too many characters in an expression:')
-  bound(at, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'too many characters in the conditions of integrations:')
+  checkExpressions(texts, `${pointer}/integrations`, 'conditions of integrations', bound)
 }
 
 function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {
   const maps = [transform?.fields, ...(transform?.operations ?? []).map(({ fields }) => fields)]
   const texts = maps.flatMap((fields) => Object.values(fields ?? {}))
   bound(`${pointer}/transform`, texts.length, maxComputed, 'too many fields in a transform:')
-  for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'too many characters in an expression:')
-  bound(
-    `${pointer}/transform`,
-    texts.reduce((sum, text) => sum + text.length, 0),
-    maxExpressions,
-    'too many characters in the expressions of a transform:'
-  )
+  checkExpressions(texts, `${pointer}/transform`, 'expressions of a transform', bound)
+}
+
+function checkExpressions (texts: readonly string[], at: string, what: string, bound: Bound): void {
+  for (const text of texts) bound(at, text.length, maxExpression, 'too many characters in an expression:')
+  bound(at, texts.join('').length, maxExpressions, `too many characters in the ${what}:`)
 }

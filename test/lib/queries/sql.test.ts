@@ -340,7 +340,7 @@ const documents: Case<DocumentQuery>[] = [
     },
     scope: {},
     sql:
-      raw`select concat('{"data":', coalesce(json_agg((r."data" || jsonb_build_object('id', r."id")))::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "tenantry"."documents" c where c."tenant_id" = $1::text and c."collection" = $2::text and (jsonb_typeof((c."data" -> 'age')) = jsonb_typeof($3::jsonb) and (c."data" -> 'age') >= $3::jsonb) and (c."data" -> 'owner' -> 'name') = $4::jsonb) end, '}}') from (select d.* from "tenantry"."documents" d where d."tenant_id" = $1::text and d."collection" = $2::text and (jsonb_typeof((d."data" -> 'age')) = jsonb_typeof($3::jsonb) and (d."data" -> 'age') >= $3::jsonb) and (d."data" -> 'owner' -> 'name') = $4::jsonb order by d."data" -> 'age' desc, d."id" desc limit 20) r`,
+      raw`select concat('{"data":', coalesce(json_agg((r."data" || jsonb_build_object('id', r."id")))::text, '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "tenantry"."documents" c where c."tenant_id" = $1::text and c."collection" = $2::text and (jsonb_typeof((c."data" -> 'age')) = jsonb_typeof($3::jsonb) and (c."data" -> 'age') >= $3::jsonb) and (c."data" -> 'owner' -> 'name') = $4::jsonb) end, '}}') from (select d.* from "tenantry"."documents" d where d."tenant_id" = $1::text and d."collection" = $2::text and (jsonb_typeof((d."data" -> 'age')) = jsonb_typeof($3::jsonb) and (d."data" -> 'age') >= $3::jsonb) and (d."data" -> 'owner' -> 'name') = $4::jsonb order by (d."data" -> 'age') desc, d."id" desc limit 20) r`,
     values: ['a', 'notes', '3', '"Ada"']
   },
   {
