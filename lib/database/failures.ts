@@ -54,6 +54,14 @@ export function sqlStateOf (error: unknown): string | undefined {
   return /^[0-9A-Z]{5}$/.test(error.code) && 'severity' in error ? error.code : undefined
 }
 
+/** For a `catch`: the result of a statement in a database that is not migrated yet. Other errors are thrown again. */
+export function ifUnmigrated<Result> (result: Result): (error: unknown) => Result {
+  return (error) => {
+    if (isFailure(error, 'schemaChanged')) return result
+    throw error
+  }
+}
+
 /** A serialization failure or a deadlock: a repetition may succeed. */
 export function isRetryable (error: unknown): boolean {
   const state = sqlStateOf(error)

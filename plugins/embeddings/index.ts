@@ -4,7 +4,8 @@
  */
 import type { FastifyRequest } from 'fastify'
 import { defaultDimensions } from '../../lib/database/document-tables.js'
-import { failure, isFailure } from '../../lib/errors.js'
+import { ifUnmigrated } from '../../lib/database/failures.js'
+import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -108,11 +109,8 @@ export default definePlugin<EmbeddingsOptions>({
 
 /** Vectors of different models are not comparable. */
 async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpace): Promise<void> {
-  const [stale] = await store.stale(1).catch((error: unknown) => {
-    // The database is not migrated: the routes report it.
-    if (isFailure(error, 'schemaChanged')) return []
-    throw error
-  })
+  // The routes report a database that is not migrated.
+  const [stale] = await store.stale(1).catch(ifUnmigrated([]))
   if (stale === undefined) return
   throw new Error(
     `documents were embedded with "${stale.model}" (${stale.dimensions} dimensions, in ${stale.store}), but the configuration names "${model}" (${dimensions} dimensions, in ${store.name}): restore it, or set agent.embedding.reindex to true, start, and send POST /agent/embeddings/reindex`

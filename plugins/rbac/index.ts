@@ -2,7 +2,7 @@
  * Roles that the platform assigns to its own users and to those of tenants, and the endpoints under `/rbac`. The plugin
  * database needs its option `roleTables`.
  */
-import { isFailure } from '../../lib/errors.js'
+import { ifUnmigrated } from '../../lib/database/failures.js'
 import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
@@ -49,20 +49,11 @@ export default definePlugin<RbacOptions>({
     }
     // The deletion of a tenant changes its users' roles too.
     listen(app, events, { rbac: forget, gap: forget })
-    if (!await isThere()) {
+    // A database that is not migrated yet has no roles; the start continues.
+    if (!await memory.hasDefaultRole().catch(ifUnmigrated(true))) {
       throw new Error(
         `there is no role "${defaultRole}", which is set in rbac.defaultRole: start without rbac.defaultRole, create the role with POST /rbac/roles, and then set it; or insert it into tenantry.${engine.roleTables.roles}`
       )
-    }
-
-    /** A database that is not migrated yet has no roles; the start continues. */
-    async function isThere (): Promise<boolean> {
-      try {
-        return await memory.hasDefaultRole()
-      } catch (error) {
-        if (isFailure(error, 'schemaChanged')) return true
-        throw error
-      }
     }
     return (group) => rbacRoutes(group, createPlatformRoles({ store, db, events, defaultRole, now }))
   }

@@ -1,8 +1,8 @@
 /** Checks once, at start, that the master keys decrypt the secrets of the database. */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { ifUnmigrated } from '../../lib/database/failures.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { isFailure } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 import type { MasterKeys } from '../../lib/secrets/master-key.js'
 
@@ -34,14 +34,8 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
 }
 
 async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
-  try {
-    const rows = await db.selectFrom('tenantry.secrets').distinct()
-      .select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null)
-      .execute()
-    return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
-  } catch (error) {
-    // The database is not migrated yet, so it has no secrets.
-    if (isFailure(error, 'schemaChanged')) return []
-    throw error
-  }
+  const rows = await db.selectFrom('tenantry.secrets').distinct()
+    .select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null)
+    .execute().catch(ifUnmigrated([]))
+  return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
 }
