@@ -23,39 +23,24 @@ export interface AttemptRule {
   readonly pauseMs?: number
 }
 
-export interface AttemptLimiter {
-  /**
-   * Counts an attempt before it is made; throws `tooManyAttempts` beyond the rule. The subject is any text. `tenant` is empty for
-   * the platform's subjects.
-   */
-  consume(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /** Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write. Only `consume` is exact. */
-  isSpent(rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean>
-  /** The subject has authenticated: its attempts are deleted. */
-  reset(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /**
-   * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is refunded,
-   * because each success would allow an attacker another attempt.
-   */
-  refund(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /** Keeps the subject for that many milliseconds, under a kind that no rule uses. A call within a day of the last one writes nothing. */
-  remember(kind: string, tenant: Owner, subject: string, ms: number): Promise<void>
-  isRemembered(kind: string, tenant: Owner, subject: string): Promise<boolean>
-  /** Removes expired counts; false if another server does so now. */
-  sweep(): Promise<boolean>
-}
+export type AttemptLimiter = ReturnType<typeof createAttemptLimiter>
 
-/** @param now the clock, in milliseconds since 1970 */
-export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => number = Date.now): AttemptLimiter {
+/**
+ * @param dbFor runs the statements of a tenant; empty for the platform's subjects
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTables>, now: () => number) {
   /** Whether the row of the subject meets the condition. */
   async function exists (tenant: Owner, kind: string, subject: string, condition: RawBuilder<unknown>): Promise<boolean> {
     const { rows } = await sql`select from tenantry.attempts
-      where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and ${condition}`.execute(db)
+      where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and ${condition}`.execute(dbFor(tenant))
     return rows.length > 0
   }
 
   return {
-    async consume ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+    /** Counts an attempt before it is made; throws `tooManyAttempts` beyond the rule. The subject is any text. */
+    async consume ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<void> {
+      const db = dbFor(tenant)
       const time = now()
       const [at, paused] = [new Date(time), new Date(time - pauseMs)]
       // The latest admitted attempts come first; a rejected attempt writes nothing.
@@ -75,33 +60,42 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
       throw failure('tooManyAttempts', retryIn(Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))))
     },
 
-    async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+    /** Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write; `consume` is exact. */
+    async isSpent ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
       return await exists(tenant, kind, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`)
     },
 
-    async reset ({ kind }, tenant, subject) {
+    /** The subject has authenticated: its attempts are deleted. */
+    async reset ({ kind }: AttemptRule, tenant: Owner, subject: string, db = dbFor(tenant)): Promise<void> {
       await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind)
         .where('subject', '=', digest(subject)).execute()
     },
 
-    async refund ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
+    /**
+     * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is refunded,
+     * because each success would allow an attacker another attempt.
+     */
+    async refund ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<void> {
       const most = pauseMs < windowMs ? max - 1 : max
       await sql`update tenantry.attempts set tries = tries[2:]
         where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`
-        .execute(db)
+        .execute(dbFor(tenant))
     },
 
-    async remember (kind, tenant, subject, ms) {
+    /** Keeps the subject for that many milliseconds, under a kind that no rule uses. A call within a day of the last one writes nothing. */
+    async remember (kind: string, tenant: Owner, subject: string, ms: number): Promise<void> {
       const endsAt = new Date(now() + ms)
       await sql`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, '{}', ${endsAt})
         on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at
-        where a.ends_at < excluded.ends_at - interval '1 day'`.execute(db)
+        where a.ends_at < excluded.ends_at - interval '1 day'`.execute(dbFor(tenant))
     },
 
-    isRemembered: (kind, tenant, subject) => exists(tenant, kind, subject, sql`ends_at > ${new Date(now())}`),
+    isRemembered: (kind: string, tenant: Owner, subject: string) => exists(tenant, kind, subject, sql`ends_at > ${new Date(now())}`),
 
-    sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
+    /** Removes expired counts; false if another server does so now. */
+    sweep: (db: Kysely<SystemTables>) =>
+      sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
   }
 }
 

@@ -1,5 +1,4 @@
 /** The endpoints of API keys and their schemas. */
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
@@ -9,11 +8,10 @@ import { storablePattern } from '../../lib/json/storable.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { callerOf, holdings } from '../auth/access.js'
-import { actorOf } from '../auth/actor.js'
+import { actorOf, authorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { tenantOf } from '../tenancy/required.js'
-import { type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
+import { type ApiKeys, maxGraceDays, maxKeys } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
 const KeyText = Type.String({ description: 'The API key, which is shown only once. Send it in the header `x-api-key`.' })
@@ -88,7 +86,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
     const key = { name, scopes, expiresAt: futureTime(expiresAt, now()) }
-    return reply.code(201).send(await service.create(tenantOf(request), key, await grantorOf(request)))
+    return reply.code(201).send(await service.create(tenantOf(request), key, await authorOf(request)))
   })
 
   app.delete('/tenant/api-keys/:id', {
@@ -112,12 +110,8 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
     }
   }, async (request) => {
     const { params: { id }, body: { gracePeriodDays = 0 } } = request
-    return await service.rotate(tenantOf(request), id, gracePeriodDays, await grantorOf(request))
+    return await service.rotate(tenantOf(request), id, gracePeriodDays, await authorOf(request))
   })
-}
-
-async function grantorOf (request: FastifyRequest): Promise<Grantor> {
-  return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
 }
 
 function futureTime (text: string | null | undefined, now: number): Date | null {

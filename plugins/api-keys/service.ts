@@ -6,10 +6,10 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
-import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { type PermissionSet, requireGrant } from '../auth/permissions.js'
+import type { Author } from '../auth/actor.js'
+import { requireGrant } from '../auth/permissions.js'
 import { requirePresent } from '../sessions/present.js'
 import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js'
 
@@ -33,13 +33,6 @@ export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
   readonly expiresAt: Date | null
-}
-
-/** The caller. */
-export interface Grantor {
-  readonly claims: Claims
-  readonly held: PermissionSet
-  readonly actor: Actor
 }
 
 export type ApiKeys = ReturnType<typeof createApiKeys>
@@ -75,7 +68,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
     async create (
       tenant: Owner,
       { name, scopes, expiresAt }: NewApiKey,
-      { claims, held, actor }: Grantor
+      { claims, held, actor }: Author
     ): Promise<ApiKey & { readonly key: string }> {
       requireGrant(held, scopes)
       const id = randomUUID()
@@ -117,7 +110,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       tenant: Owner,
       given: string,
       gracePeriodDays: number,
-      { held, actor }: Grantor
+      { held, actor }: Author
     ): Promise<{ id: string, key: string, oldKeyValidUntil: Date }> {
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import { isPlatformAdmin, type Owner } from '../../lib/identity/tenant-ref.js'
+import { isPlatformAdmin, type Owner, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isOfApiKey } from './callers.js'
 import { tokenInvalid } from './errors.js'
 import { grants, noPermissions, type PermissionSet } from './permissions.js'
@@ -41,6 +41,12 @@ export function tokenMissing (message?: string): TenantryError {
 export function callerOf ({ auth }: { readonly auth: Claims | null }): Claims {
   if (!isKnown(auth)) throw tokenMissing()
   return auth
+}
+
+/** The caller's own tenant. A gateway may name it; the platform's administrators stay its users, whichever tenant they act on. */
+export function tenantOfCaller ({ auth, tenant }: Pick<CallerRequest, 'auth' | 'tenant'>): Owner {
+  const caller = callerOf({ auth })
+  return caller.tenant_id !== undefined || isPlatformAdmin(caller) ? tenantOfToken(caller) : tenantOrPlatform(tenant)
 }
 
 /** Throws `tokenInvalid` for a token of another provider; API keys pass. */

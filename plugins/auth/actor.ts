@@ -2,8 +2,9 @@
 import type { Actor } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import { isPlatformAdmin } from './access.js'
+import { callerOf, type CallerRequest, holdings, isPlatformAdmin } from './access.js'
 import { keyOf } from './callers.js'
+import type { PermissionSet } from './permissions.js'
 
 /** The parts of a request that identify its actor. */
 export interface ActingRequest {
@@ -28,4 +29,16 @@ export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Acto
 /** A caller without a token. */
 export function anonymousActor ({ ip }: Pick<ActingRequest, 'ip'>): Actor {
   return { userId: null, address: ip }
+}
+
+/** A caller who grants permissions, but none that it does not hold. */
+export interface Author {
+  readonly claims: Claims
+  readonly held: PermissionSet
+  readonly actor: Actor
+}
+
+/** Throws `tokenMissing` without credentials. */
+export async function authorOf (request: ActingRequest & CallerRequest): Promise<Author> {
+  return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
 }

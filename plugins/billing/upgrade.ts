@@ -190,7 +190,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    const attempts = createAttemptLimiter(dbFor(tenant), now)
+    const attempts = createAttemptLimiter(dbFor, now)
     try {
       await attempts.consume(oneAtATime, tenant, tenant)
     } catch (error) {

@@ -1,6 +1,5 @@
 /** Logins with e-mail address and password, second factors and registration: `/auth/login`, `/auth/mfa/verify` and `/auth/register`. */
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
@@ -8,15 +7,14 @@ import { Auth as AuthSection } from '../../lib/schema/auth.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../mail/index.js'
-import { hasSecondFactors } from '../mfa/databases.js'
 import type {} from '../mfa/index.js'
+import { hasSecondFactors } from '../mfa/store.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../users/index.js'
 import { meRoute } from './me.js'
 import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
-import { createTries } from './tries.js'
 
 export interface LoginOptions extends ClockOption {
   /** `open`: anyone who knows the id of a tenant can become its user. Default: `closed`. */
@@ -30,7 +28,7 @@ export default definePlugin<LoginOptions>({
   routeDependencies: [],
   options: { registration: section(AuthSection.properties.registration), now: callback },
   setup (app, { registration = 'closed', now = Date.now }) {
-    const { db, engine, sessions, users } = app
+    const { db, engine, users } = app
     const mfa = optional(app, 'mfa')()
     if (mfa !== null && !app.auth.canSignPartial) {
       throw new Error(
@@ -44,15 +42,11 @@ export default definePlugin<LoginOptions>({
         )
       }
     })
-    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
-    const tries = createTries((tenant) => createAttemptLimiter(dbFor(tenant), now))
-    sweepHourly(app, 'old attempts at passwords', () => createAttemptLimiter(db, now).sweep())
+    const attempts = createAttemptLimiter((tenant) => engine.kyselyFor(tenant), now)
+    sweepHourly(app, 'old attempts at passwords', () => attempts.sweep(db))
     return (group) => {
-      loginRoutes(group, createLogin({ users, sessions, mfa, mail: optional(app, 'mail')(), tries, dbFor, now, log: app.log }), {
-        isOpen: registration === 'open',
-        hasMfa: mfa !== null
-      })
-      meRoute(group, { users, mfa })
+      loginRoutes(group, createLogin(app, mfa, attempts, now), registration === 'open', mfa !== null)
+      meRoute(group, users, mfa)
     }
   }
 })

@@ -3,9 +3,9 @@ import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull } from '../../lib/http/schemas.js'
-import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { tenantField } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
+import { callerOf, holdings, refuseApiKeys, tenantOfCaller } from '../auth/access.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
 
@@ -27,13 +27,8 @@ const Me = named(
   })
 )
 
-export interface MeParts {
-  readonly users: Pick<Users, 'find'>
-  /** null: second factors are off. */
-  readonly mfa: Pick<Mfa, 'isEnabled'> | null
-}
-
-export function meRoute (app: FastifyGroup, { users, mfa }: MeParts): void {
+/** @param mfa null: second factors are off */
+export function meRoute (app: FastifyGroup, users: Users, mfa: Mfa | null): void {
   app.get('/auth/me', {
     config: { access: 'user' },
     onRequest: refuseApiKeys('An API key is not a user'),
@@ -45,8 +40,7 @@ export function meRoute (app: FastifyGroup, { users, mfa }: MeParts): void {
     }
   }, async (request) => {
     const auth = callerOf(request)
-    // A gateway may name the tenant. The platform's administrators stay users of the platform.
-    const tenant = auth.tenant_id !== undefined || isPlatformAdmin(auth) ? tenantOfToken(auth) : tenantOrPlatform(request.tenant)
+    const tenant = tenantOfCaller(request)
     const user = await users.find(tenant, auth.sub)
     const held = await holdings(request)
     return {

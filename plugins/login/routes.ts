@@ -18,13 +18,6 @@ import {
 import { Email, Password } from '../users/user.js'
 import type { Login } from './service.js'
 
-export interface LoginRouteOptions {
-  /** Whether callers who name a tenant can become its users. */
-  readonly isOpen: boolean
-  /** Whether second factors are on. */
-  readonly hasMfa: boolean
-}
-
 const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an address
 
 const Credentials = named('Credentials', ClosedObject({ email: Email, password: Password }))
@@ -57,7 +50,11 @@ const RefreshBody = ClosedObject({
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const
 
-export function loginRoutes (app: FastifyGroup, login: Login, { isOpen, hasMfa }: LoginRouteOptions): void {
+/**
+ * @param isOpen callers who name a tenant can become its users
+ * @param hasMfa second factors are on
+ */
+export function loginRoutes (app: FastifyGroup, login: Login, isOpen: boolean, hasMfa: boolean): void {
   decorateNamedTenant(app)
 
   app.post('/auth/login', {

@@ -1,24 +1,19 @@
 /** Logins and registrations: from credentials to a token. */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import type { AttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import { optional } from '../../lib/plugin/define.js'
 import { tokenInvalid } from '../auth/errors.js'
-import type { Mail } from '../mail/index.js'
 import type { Mfa } from '../mfa/index.js'
-import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
-import type { User, Users } from '../users/index.js'
-import type { Tries } from './tries.js'
+import type { NewUser, User } from '../users/index.js'
+import { createPasswordTries } from './tries.js'
 
-export interface Credentials {
-  readonly email: string
-  readonly password: string
-}
+type Credentials = Pick<NewUser, 'email' | 'password'>
 
 /** The password was right, and the second factor is missing. */
 export interface MfaRequired {
@@ -29,20 +24,12 @@ export interface MfaRequired {
 
 export type Login = ReturnType<typeof createLogin>
 
-export interface LoginParts {
-  readonly users: Users
-  readonly sessions: Pick<Sessions, 'begin' | 'refresh' | 'openPartial' | 'usePartial' | 'isClosed'>
-  /** null: second factors are off. */
-  readonly mfa: Pick<Mfa, 'isEnabled' | 'check'> | null
-  /** null: no mail is sent. */
-  readonly mail: Pick<Mail, 'isConfigured' | 'post'> | null
-  readonly tries: Tries
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly now: () => number
-  readonly log: FastifyBaseLogger
-}
+/** @param mfa null: second factors are off */
+export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: AttemptLimiter, now: () => number) {
+  const { engine, log, sessions, users } = app
+  const mail = optional(app, 'mail')()
+  const tryPassword = createPasswordTries(attempts)
 
-export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts) {
   async function audit (
     tenant: Owner,
     action: AuditAction,
@@ -51,7 +38,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
     outcome: 'success' | 'failure',
     details?: Readonly<Record<string, unknown>>
   ): Promise<void> {
-    await writeAudit(dbFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
+    await writeAudit(engine.kyselyFor(tenant), { tenant, action, actor, target, outcome, details, at: new Date(now()) })
   }
 
   async function opened (user: User, amr: readonly string[], partial?: Claims): Promise<LoggedIn> {
@@ -76,7 +63,7 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       const email = given.toLowerCase()
       const anonymous: Actor = { userId: null, address }
       const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
-      const user = await tries.make(attempt, () => users.authenticate(tenant, email, password)).catch(async (error: unknown) => {
+      const user = await tryPassword(attempt, () => users.authenticate(tenant, email, password)).catch(async (error: unknown) => {
         if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'locked' })
         throw error
       })

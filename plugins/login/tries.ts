@@ -25,14 +25,15 @@ export interface Try {
   readonly address: string
 }
 
-export type Tries = ReturnType<typeof createTries>
-
-/** @param attemptsOf those of a tenant, in its own turn of the database */
-export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter) {
+/**
+ * Returns a function that resolves with the result of the check; null for a wrong password, which counts. A check that rejects has tested
+ * no password, and does not count. Tries of one account and address take turns, so that none is refused because of others that succeed.
+ * Throws `tooManyAttempts`.
+ */
+export function createPasswordTries (attempts: AttemptLimiter) {
   const last = new Map<string, Promise<unknown>>()
 
   async function make<Found> ({ tenant, account }: Try, subject: string, check: () => Promise<Found | null>): Promise<Found | null> {
-    const attempts = attemptsOf(tenant)
     // In this order, one address can take only its own tries from the common count.
     await attempts.consume(fromAddress, tenant, subject)
     let isCommon = true
@@ -62,23 +63,17 @@ export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter) {
     return found
   }
 
-  return {
-    /**
-     * The result of the check; null for a wrong password, which counts. A check that rejects has tested no password, and does not count.
-     * Tries of one account and address take turns, so that none is refused because of others that succeed. Throws `tooManyAttempts`.
-     */
-    async make<Found> (given: Try, check: () => Promise<Found | null>): Promise<Found | null> {
-      const subject = `${given.account} ${addressKey(given.address)}`
-      const key = `${given.tenant} ${subject}`
-      const before = last.get(key)
-      const run = () => make(given, subject, check)
-      const own = before === undefined ? run() : before.then(run, run)
-      last.set(key, own)
-      try {
-        return await own
-      } finally {
-        if (last.get(key) === own) last.delete(key)
-      }
+  return async <Found>(given: Try, check: () => Promise<Found | null>): Promise<Found | null> => {
+    const subject = `${given.account} ${addressKey(given.address)}`
+    const key = `${given.tenant} ${subject}`
+    const before = last.get(key)
+    const run = () => make(given, subject, check)
+    const own = before === undefined ? run() : before.then(run, run)
+    last.set(key, own)
+    try {
+      return await own
+    } finally {
+      if (last.get(key) === own) last.delete(key)
     }
   }
 }

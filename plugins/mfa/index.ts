@@ -1,17 +1,14 @@
 /** Second factors of users: `app.mfa` and the endpoints under `/mfa`. On PostgreSQL without a master key it is off. */
-import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, flag, text } from '../../lib/plugin/options.js'
 import type { KeyOptions } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import { markSecondFactors } from './databases.js'
 import { openCipher } from './keys.js'
 import { mfaRoutes } from './routes.js'
 import { createMfa, type Mfa } from './service.js'
-import { createMfaStore } from './store.js'
+import { createMfaStore, markSecondFactors } from './store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -20,8 +17,6 @@ declare module 'fastify' {
 }
 
 export type { Mfa } from './service.js'
-
-const unfinishedAfter = 86_400_000 // ms after which an unfinished setup is removed
 
 /** The settings of the master keys, as in the plugin secrets; and the document's `mfa` section. */
 export interface MfaOptions extends Omit<KeyOptions, 'folder'>, ClockOption {
@@ -38,19 +33,12 @@ export default definePlugin<MfaOptions>({
   routeDependencies: [],
   options: { masterKey: text, previousKeys: text, enabled: flag, issuer: text, now: callback },
   async setup (app, { enabled, issuer = 'API', now = Date.now, ...settings }) {
-    const { db, engine, log } = app
-    const store = createMfaStore(db)
-    const cipher = await openCipher(app, store, settings, enabled === true)
+    const cipher = await openCipher(app, createMfaStore(app.db), settings, enabled === true)
     if (cipher === null) return undefined
 
-    const service = createMfa({ dbFor: (tenant) => engine.kyselyFor(tenant), cipher, issuer, log, now })
-    const attempts = createAttemptLimiter(db, now)
-    sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
-      await attempts.sweep()
-      await store.sweep(new Date(now() - unfinishedAfter))
-    })
+    const service = createMfa(app, cipher, issuer, now)
     app.decorate('mfa', service)
-    markSecondFactors(db)
+    markSecondFactors(app.db)
     return (group) => mfaRoutes(group, service)
   }
 })

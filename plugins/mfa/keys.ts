@@ -1,6 +1,6 @@
 /** The keys that encrypt secrets of second factors, and whether there are any. */
 import type { FastifyInstance } from 'fastify'
-import { isFailure } from '../../lib/errors.js'
+import { ifUnmigrated } from '../../lib/database/failures.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
@@ -26,7 +26,7 @@ export async function openCipher (
         `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`
       )
     }
-    if (await migrated(() => store.isUsed(), false)) {
+    if (await store.isUsed().catch(ifUnmigrated(false))) {
       throw new Error(
         `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors, and users have second factors. Set it, or ${turnOff}: then users can log in with their passwords alone`
       )
@@ -39,16 +39,6 @@ export async function openCipher (
   const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
   // The plugin secrets has already logged it.
   if (note !== undefined && optional(app, 'secrets')() === null) log.warn({ masterKeyId: keys.current.id }, note)
-  refuseUnknownKeys((await migrated(() => store.headers(headerLength), [])).map(keyIdOf), keys, 'secrets of second factors', log)
+  refuseUnknownKeys((await store.headers(headerLength).catch(ifUnmigrated([]))).map(keyIdOf), keys, 'secrets of second factors', log)
   return createSecretCipher(keys)
-}
-
-/** The result of the work, or the default in a database that is not migrated yet. */
-async function migrated<Found> (work: () => Promise<Found>, otherwise: Found): Promise<Found> {
-  try {
-    return await work()
-  } catch (error) {
-    if (isFailure(error, 'schemaChanged')) return otherwise
-    throw error
-  }
 }

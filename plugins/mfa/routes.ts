@@ -3,10 +3,9 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
+import { callerOf, refuseApiKeys, tenantOfCaller } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 import type { Mfa, User } from './service.js'
@@ -159,11 +158,8 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
 }
 
-/** The tenant of the token, or of a gateway; the platform's administrators stay its users, whichever tenant they act on. */
 function userOf (request: FastifyRequest): User {
-  const auth = callerOf(request)
-  const isNamed = auth.tenant_id !== undefined || isPlatformAdmin(auth)
-  return { tenant: isNamed ? tenantOfToken(auth) : tenantOrPlatform(request.tenant), id: auth.sub }
+  return { tenant: tenantOfCaller(request), id: callerOf(request).sub }
 }
 
 /** With the address of the platform's administrators too: they act on themselves, whichever tenant they name. */

@@ -1,12 +1,13 @@
 /** `app.mfa`: the second factors of users. */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely, Transaction } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import type { Transaction } from 'kysely'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { mfaPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { type Code, createBackupCodes, createSecret, type Enrolment, enrolmentOf, hashOf, readCode, stepOf } from './codes.js'
@@ -15,6 +16,7 @@ import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
 export type { Enrolment } from './codes.js'
 export type { User } from './store.js'
 
+const unfinishedAfter = 86_400_000 // ms after which an unfinished setup is removed
 const window = 300_000 // ms
 /** Tries of codes by one user: over all endpoints, logins and servers together. */
 const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }
@@ -52,17 +54,10 @@ export interface Mfa {
   useBackupCode(user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
 }
 
-export interface MfaParts {
-  /** For calls of a tenant's users; empty for those without a tenant. */
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly cipher: SecretCipher
-  /** The name that apps show. */
-  readonly issuer: string
-  readonly log: FastifyBaseLogger
-  readonly now: () => number
-}
-
 type Writer = Transaction<SystemTables>
+/** Uses the code up; false for a wrong one. */
+type Use = (writer: Writer, at: Date) => Promise<boolean>
+type Work = (writer: Writer, at: Date) => Promise<void>
 
 /** A try of a code: the user, the code, and the purpose. */
 interface Try {
@@ -73,8 +68,22 @@ interface Try {
   readonly actor: Actor
 }
 
-export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
-  const read = (user: User) => createMfaStore(dbFor(user.tenant)).read(user)
+export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: string, now: () => number): Mfa {
+  const { engine: { kyselyFor: dbFor }, log } = app
+  const attempts = createAttemptLimiter(dbFor, now)
+  sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
+    await attempts.sweep(app.db)
+    await createMfaStore(app.db).sweep(new Date(now() - unfinishedAfter))
+  })
+
+  async function read (user: User): Promise<MfaRow> {
+    requireStorable(user)
+    return await createMfaStore(dbFor(user.tenant)).read(user)
+  }
+
+  async function tryOf (user: User, typed: string, action: AuditAction, actor: Actor): Promise<Try> {
+    return { user, row: await read(user), code: readCode(typed), action, actor }
+  }
 
   /** The step of the code under a stored secret; 0 for a wrong code, and for an unreadable secret. */
   function stepUnder (user: User, sealed: Sealed | null, code: Code | null): number {
@@ -93,19 +102,14 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
 
   /**
    * Tries a code: counts the try in advance; uses the code up, does its work, and writes the audit in one transaction. A wrong code takes
-   * the same path. null for an invalid code.
+   * the same path. Resolves with whether the code was right.
    */
-  async function attempt<Result> (
-    { user, row, code, action, actor }: Try,
-    use: (writer: Writer, at: Date) => Promise<boolean>,
-    work: (writer: Writer, at: Date) => Promise<Result>
-  ): Promise<Result | null> {
-    const { tenant, id } = user
-    await createAttemptLimiter(dbFor(tenant), now).consume(codeRule, tenant, id)
+  async function attempt ({ user: { tenant, id }, row, code, action, actor }: Try, use: Use, work?: Work): Promise<boolean> {
+    await attempts.consume(codeRule, tenant, id)
     return await dbFor(tenant).transaction().execute(async (writer) => {
       const at = new Date(now())
       const valid = await use(writer, at)
-      const result = valid ? await work(writer, at) : null
+      if (valid) await work?.(writer, at)
       await writeAudit(writer, {
         tenant,
         action,
@@ -114,13 +118,13 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
         details: { method: code?.method ?? null, enabled: row.enabled },
         at
       })
-      if (valid) await createAttemptLimiter(writer, now).reset(codeRule, tenant, id)
-      return result
+      if (valid) await attempts.reset(codeRule, tenant, id, writer)
+      return valid
     })
   }
 
   /** Tries a one-time password or a backup code of the enabled second factor. */
-  function prove<Result> (tried: Try, work: (writer: Writer, at: Date) => Promise<Result>): Promise<Result | null> {
+  function prove (tried: Try, work?: Work): Promise<boolean> {
     const { user, row, code } = tried
     return attempt(tried, async (writer, at) => {
       const store = createMfaStore(writer)
@@ -129,7 +133,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     }, work)
   }
 
-  async function begin (writer: Writer, user: User, enabled: boolean, secret: string, at: Date): Promise<true> {
+  async function begin (writer: Writer, user: User, enabled: boolean, secret: string, at: Date): Promise<void> {
     const store = createMfaStore(writer)
     const locked = await store.lock(user, at)
     if (locked === undefined) throw failure('tenantUnknown')
@@ -145,7 +149,6 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       { secret: cipher.encrypt(mfaPlace(user.tenant, user.id, version), secret).toString('base64'), version },
       at
     )
-    return true
   }
 
   return {
@@ -155,30 +158,24 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
 
     async check (tenant, id, typed, actor) {
       if (!isUserId(id)) return false
-      const user = { tenant: tenantRef(tenant), id }
-      const [row, code] = [await read(user), readCode(typed)]
-      return await prove({ user, row, code, actor, action: code?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify' }, done) !==
-        null
+      const action = readCode(typed)?.method === 'backup_code' ? 'mfa.backup_code' : 'mfa.verify'
+      return await prove(await tryOf({ tenant: tenantRef(tenant), id }, typed, action, actor))
     },
 
     async status (user) {
-      requireStorable(user)
       const { enabled, backupCodes } = await read(user)
       return { enabled, backupCodesRemaining: backupCodes }
     },
 
     async setup (user, account, typed, actor) {
-      requireStorable(user)
       const { tenant, id } = user
-      await createAttemptLimiter(dbFor(tenant), now).consume(setupRule, tenant, id)
-      const row = await read(user)
-      const secret = createSecret()
       const action = 'mfa.setup'
-      if (row.enabled) {
+      const tried = await tryOf(user, typed ?? '', action, actor)
+      await attempts.consume(setupRule, tenant, id)
+      const secret = createSecret()
+      if (tried.row.enabled) {
         if (typed === undefined) throw codeRequired('/body/code')
-        if (
-          await prove({ user, row, code: readCode(typed), actor, action }, (writer, at) => begin(writer, user, true, secret, at)) === null
-        ) throw failure('codeInvalid')
+        if (!await prove(tried, (writer, at) => begin(writer, user, true, secret, at))) throw failure('codeInvalid')
       } else {
         await dbFor(tenant).transaction().execute(async (writer) => {
           const at = new Date(now())
@@ -190,72 +187,50 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     },
 
     async verify (user, typed, actor) {
-      requireStorable(user)
-      const [row, code] = [await read(user), readCode(typed)]
-      const tried = { user, row, code, actor, action: 'mfa.verify' } as const
-      if (row.enabled) return await prove(tried, done) !== null
-      return await attempt(tried, async () => stepUnder(user, row.pending, code) > 0, done) !== null
+      const tried = await tryOf(user, typed, 'mfa.verify', actor)
+      const { row, code } = tried
+      return row.enabled ? await prove(tried) : await attempt(tried, async () => stepUnder(user, row.pending, code) > 0)
     },
 
     async enable (user, typed, actor) {
-      requireStorable(user)
-      const [row, code] = [await read(user), readCode(typed)]
-      const { pending } = row
+      const tried = await tryOf(user, typed, 'mfa.enable', actor)
+      const { row: { enabled, pending }, code } = tried
       if (pending === null) {
         throw failure('conflict', {
-          message: row.enabled
+          message: enabled
             ? 'The second factor is already enabled, and no other second factor is set up'
             : 'No second factor is set up: call POST /mfa/setup first'
         })
       }
       const backupCodes = createBackupCodes()
-      const enabled = await attempt(
-        { user, row, code, actor, action: 'mfa.enable' },
-        (writer, at) =>
-          createMfaStore(writer).enable(user, pending.version, stepUnder(user, pending, code), hashesOf(user, backupCodes), at),
-        done
-      )
-      if (enabled === null) throw failure('codeInvalid')
+      const isRight = await attempt(tried, (writer, at) =>
+        createMfaStore(writer).enable(user, pending.version, stepUnder(user, pending, code), hashesOf(user, backupCodes), at))
+      if (!isRight) throw failure('codeInvalid')
       return backupCodes
     },
 
     async disable (user, typed, actor) {
-      requireStorable(user)
-      const row = await read(user)
-      if (!row.enabled) throw notEnabled()
-      const disabled = await prove({ user, row, code: readCode(typed), actor, action: 'mfa.disable' }, async (writer) => {
-        await createMfaStore(writer).delete(user)
-        return true
-      })
-      if (disabled === null) throw failure('codeInvalid')
+      const tried = await tryOf(user, typed, 'mfa.disable', actor)
+      if (!tried.row.enabled) throw notEnabled()
+      if (!await prove(tried, (writer) => createMfaStore(writer).delete(user))) throw failure('codeInvalid')
     },
 
     async renewBackupCodes (user, typed, actor) {
-      requireStorable(user)
-      const row = await read(user)
-      if (!row.enabled) throw notEnabled()
+      const tried = await tryOf(user, typed ?? '', 'mfa.backup_codes', actor)
+      if (!tried.row.enabled) throw notEnabled()
       if (typed === undefined) throw codeRequired('/query/code')
       const backupCodes = createBackupCodes()
-      const renewed = await prove({ user, row, code: readCode(typed), actor, action: 'mfa.backup_codes' }, async (writer, at) => {
-        await createMfaStore(writer).setBackupCodes(user, hashesOf(user, backupCodes), at)
-        return true
-      })
-      if (renewed === null) throw failure('codeInvalid')
+      const hashes = hashesOf(user, backupCodes)
+      if (!await prove(tried, (writer, at) => createMfaStore(writer).setBackupCodes(user, hashes, at))) throw failure('codeInvalid')
       return backupCodes
     },
 
     async useBackupCode (user, typed, actor) {
-      requireStorable(user)
-      const [row, code] = [await read(user), readCode(typed)]
-      const valid = code?.method === 'backup_code' && await prove({ user, row, code, actor, action: 'mfa.backup_code' }, done) !== null
+      const tried = await tryOf(user, typed, 'mfa.backup_code', actor)
+      const valid = tried.code?.method === 'backup_code' && await prove(tried)
       return { valid, backupCodesRemaining: (await read(user)).backupCodes }
     }
   }
-}
-
-/** There is no further work. */
-async function done (): Promise<true> {
-  return true
 }
 
 function hashesOf ({ tenant, id }: User, backupCodes: readonly string[]): string[] {

@@ -31,6 +31,17 @@ const nothing: MfaRow = { enabled: false, current: null, pending: null, backupCo
 
 export type MfaStore = ReturnType<typeof createMfaStore>
 
+// Databases whose users may have second factors: the plugin mfa may be in any context of an app.
+const databases = new WeakSet<object>()
+
+export function markSecondFactors (db: Kysely<SystemTables>): void {
+  databases.add(db)
+}
+
+export function hasSecondFactors (db: Kysely<SystemTables>): boolean {
+  return databases.has(db)
+}
+
 /** On the database, or on one transaction of it. */
 export function createMfaStore (db: Kysely<SystemTables>) {
   const rowOf = ({ tenant, id }: User) => db.updateTable('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id)

@@ -1,12 +1,10 @@
 /** Passwords of existing users: forgotten, reset and changed; and the confirmation of their addresses. */
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import { createTries } from '../login/tries.js'
 import type {} from '../mail/index.js'
 import type {} from '../sessions/index.js'
 import type {} from '../tenancy/index.js'
@@ -22,12 +20,9 @@ export default definePlugin<PasswordsOptions>({
   routeDependencies: [],
   options: { now: callback },
   setup (app, { now = Date.now }) {
-    const { db, engine, mail, sessions, users } = app
-    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
-    const attemptsOf = (tenant: Owner) => createAttemptLimiter(dbFor(tenant), now)
-    const service = createPasswordService({ users, sessions, mail, attemptsOf, tries: createTries(attemptsOf), dbFor, now })
+    const attempts = createAttemptLimiter(app.engine.kyselyFor, now)
     // The plugin login, which removes them too, may be off.
-    sweepHourly(app, 'old attempts at passwords', () => createAttemptLimiter(db, now).sweep())
-    return (group) => passwordRoutes(group, service)
+    sweepHourly(app, 'old attempts at passwords', () => attempts.sweep(app.db))
+    return (group) => passwordRoutes(group, createPasswordService(app, attempts, now))
   }
 })

@@ -1,17 +1,13 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
-import type { Tries } from '../login/tries.js'
-import type { Mail } from '../mail/index.js'
+import { createPasswordTries } from '../login/tries.js'
 import type { LinkToken } from '../mail/links.js'
-import type { Sessions } from '../sessions/index.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
-import type { Users } from '../users/index.js'
 
 /** Mails to one address. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
@@ -19,23 +15,14 @@ const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 
 export type PasswordService = ReturnType<typeof createPasswordService>
 
-export interface PasswordParts {
-  readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
-  readonly sessions: Pick<Sessions, 'changeUsers'>
-  readonly mail: Mail
-  readonly attemptsOf: (tenant: Owner) => AttemptLimiter
-  readonly tries: Tries
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly now: () => number
-}
-
-export function createPasswordService ({ users, sessions, mail, attemptsOf, tries, dbFor, now }: PasswordParts) {
+export function createPasswordService (app: FastifyInstance, attempts: AttemptLimiter, now: () => number) {
+  const { engine: { kyselyFor: dbFor }, mail, sessions, users } = app
   const { links } = mail
+  const tryPassword = createPasswordTries(attempts)
   const at = () => new Date(now())
 
   /** Counts a mail to the address; false if the rule allows no more. */
   async function mayPost (rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
-    const attempts = attemptsOf(tenant)
     try {
       if (await attempts.isSpent(rule, tenant, subject)) return false
       await attempts.consume(rule, tenant, subject)
@@ -123,7 +110,7 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
         details,
         at: at()
       })
-      const user = await tries.make({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(
+      const user = await tryPassword({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(
         async (error: unknown) => {
           if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), audit('failure', { reason: 'locked' }))
           throw error

@@ -1,5 +1,4 @@
 /** The endpoints of tenants' roles and their schemas. */
-import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
@@ -10,12 +9,11 @@ import { OrNull, Success } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { holdings } from '../auth/access.js'
-import { actorOf } from '../auth/actor.js'
+import { authorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
-import { type Author, rbacTag, type TenantRbac } from './service.js'
+import { rbacTag, type TenantRbac } from './service.js'
 
 const Name = Type.String({
   pattern: '^[A-Za-z0-9_.-]{1,64}$',
@@ -164,10 +162,6 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
     await service.delete(tenantOf(request), request.params.name, await authorOf(request))
     return { success: true }
   })
-}
-
-async function authorOf (request: FastifyRequest): Promise<Author> {
-  return { held: await holdings(request), actor: actorOf(request) }
 }
 
 function roleOf ({ name, description = null, permissions, parentRole = null }: Static<typeof NewRole>): Role {

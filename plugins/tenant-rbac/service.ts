@@ -1,20 +1,14 @@
 /** The handlers of the endpoints of tenants' roles. */
 import type { Kysely } from 'kysely'
-import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
+import { type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { PermissionSet } from '../auth/permissions.js'
+import type { Author } from '../auth/actor.js'
 import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from './roles.js'
 import type { RbacStore } from './store.js'
-
-/** The author of a change of roles. */
-export interface Author {
-  readonly held: PermissionSet
-  readonly actor: Actor
-}
 
 export type RoleChanges = Partial<Omit<Role, 'name'>>
 

@@ -1,24 +1,22 @@
 /** The administration of a tenant's users, and invitations. */
 import { randomUUID } from 'node:crypto'
-import type { Kysely, Transaction } from 'kysely'
-import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
+import type { FastifyInstance } from 'fastify'
+import type { Transaction } from 'kysely'
+import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import type { Claims } from '../../lib/expressions/types.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { optional } from '../../lib/plugin/define.js'
 import { hourMs } from '../../lib/time/spans.js'
 import { isPlatformAdmin } from '../auth/access.js'
-import type { Auth } from '../auth/index.js'
-import { type PermissionSet, requireGrant } from '../auth/permissions.js'
-import type { Mail } from '../mail/index.js'
+import type { Author } from '../auth/actor.js'
+import { requireGrant } from '../auth/permissions.js'
 import { linkLife, type LinkToken } from '../mail/links.js'
-import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import { requirePresent } from '../sessions/present.js'
-import type { Users } from './service.js'
 import type { UserChanges, UserFilter, UserStore } from './store.js'
 import { defaultRole, emailTaken, type User } from './user.js'
 
@@ -27,31 +25,13 @@ const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowM
 /** Mails of one caller. */
 const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hourMs }
 
-/** The caller, who cannot give permissions that it does not hold. */
-export interface Author {
-  readonly claims: Claims
-  readonly held: PermissionSet
-  readonly actor: Actor
-}
-
 /** Throws `notFound` for users that the tenant does not have. */
 export type UserAdministration = ReturnType<typeof createUserAdministration>
 
-export interface AdministrationParts {
-  readonly store: UserStore
-  readonly users: Pick<Users, 'find' | 'hashPassword'>
-  readonly sessions: Pick<Sessions, 'begin' | 'changeUsers'>
-  readonly auth: Pick<Auth, 'permissionsOf'>
-  /** null: no mail is sent. */
-  readonly mail: Mail | null
-  readonly attemptsOf: (tenant: Owner) => AttemptLimiter
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly now: () => number
-}
-
-export function createUserAdministration (
-  { store, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts
-) {
+export function createUserAdministration (app: FastifyInstance, store: UserStore, now: () => number) {
+  const { auth, engine: { kyselyFor: dbFor }, sessions, users } = app
+  const mail = optional(app, 'mail')()
+  const attempts = createAttemptLimiter(dbFor, now)
   const at = () => new Date(now())
 
   /** Throws `grantExceeds` unless the author holds all permissions of the role. */
@@ -181,7 +161,6 @@ export function createUserAdministration (
       const id = randomUUID()
       await requireRole(author, tenant, id, role)
       if (await store.findByEmail(tenant, email) !== null) throw emailTaken()
-      const attempts = attemptsOf(tenant)
       const { actor, claims: { sub } } = author
       await attempts.consume(invitationsOfCaller, tenant, sub)
       await attempts.consume(invitationsToAddress, tenant, email)

@@ -1,7 +1,5 @@
 /** Users with passwords: `app.users`, and the endpoints under `/users` for the administrators of a tenant. */
-import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import { createPasswords } from '../../lib/secrets/passwords.js'
 import type {} from '../auth/index.js'
@@ -33,29 +31,11 @@ export default definePlugin<UsersOptions>({
   options: { now: callback },
   setup (app, { now = Date.now }) {
     const passwords = createPasswords()
-    const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
-    const store = createUserStore(dbFor)
-    const users = createUsers({ store, passwords, now, log: app.log })
-    app.decorate('users', users)
+    const store = createUserStore((tenant) => app.engine.kyselyFor(tenant))
+    app.decorate('users', createUsers(store, passwords, now, app.log))
     app.addHook('onClose', async () => {
       passwords.close()
     })
-    return (group) => {
-      const { auth, sessions } = app
-      const attemptsOf = (tenant: Owner) => createAttemptLimiter(dbFor(tenant), now)
-      userRoutes(
-        group,
-        createUserAdministration({
-          store,
-          users,
-          sessions,
-          auth,
-          mail: optional(app, 'mail')(),
-          attemptsOf,
-          dbFor,
-          now
-        })
-      )
-    }
+    return (group) => userRoutes(group, createUserAdministration(app, store, now))
   }
 })

@@ -1,5 +1,4 @@
 /** The endpoints for the administration of a tenant's users, and their schemas. */
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
@@ -7,15 +6,14 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success, Time } from '../../lib/http/schemas.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { callerOf, holdings } from '../auth/access.js'
-import { actorOf, anonymousActor } from '../auth/actor.js'
+import { anonymousActor, authorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/links.js'
 import { triesPerMinute } from '../rate-limit/check-limit.js'
 import type {} from '../rate-limit/index.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { tenantOf } from '../tenancy/required.js'
-import type { Author, UserAdministration } from './administration.js'
+import type { UserAdministration } from './administration.js'
 import { Email, LinkPassword, maxEmailLength, Role } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
@@ -131,8 +129,4 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
     const { token, password } = request.body
     return sendSession(reply.code(201), await service.accept(await reachableLink(request, token), password, anonymousActor(request)))
   })
-}
-
-async function authorOf (request: FastifyRequest): Promise<Author> {
-  return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
 }

@@ -41,14 +41,7 @@ export interface Users {
   find(tenant: string, id: string): Promise<User | null>
 }
 
-export interface UsersParts {
-  readonly store: UserStore
-  readonly passwords: Passwords
-  readonly now: () => number
-  readonly log: FastifyBaseLogger
-}
-
-export function createUsers ({ store, passwords, now, log }: UsersParts): Users {
+export function createUsers (store: UserStore, passwords: Passwords, now: () => number, log: FastifyBaseLogger): Users {
   /** The data against which a password was checked. */
   const checked = new WeakMap<User, string>()
 
