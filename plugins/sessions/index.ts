@@ -11,7 +11,6 @@ import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import { createRevocations } from './list.js'
-import { createRefreshStore } from './refresh-tokens.js'
 import { sessionRoutes } from './routes.js'
 import { createSessions, type Sessions } from './service.js'
 import { createOwners, createRevocationStore } from './store.js'
@@ -39,10 +38,8 @@ export default definePlugin<SessionsOptions>({
   routeDependencies: [],
   options: { refreshDays: whole(1, maxRefreshDays), now: callback },
   setup (app, { refreshDays = defaultRefreshDays, now = Date.now }) {
-    const { auth, db, engine, events, log } = app
-    const store = createRevocationStore(db)
-    const refreshTokens = createRefreshStore(db, (tenant) => engine.kyselyFor(tenant))
-    const owners = createOwners(auth.providers)
+    const store = createRevocationStore(app.db)
+    const owners = createOwners(app.auth.providers)
     const revocations = createRevocations({
       maxTenants: optional(app, 'tenancy')()?.maxRemembered ?? maxTenants,
       store,
@@ -51,23 +48,12 @@ export default definePlugin<SessionsOptions>({
     })
     requireSameContext(app, 'auth', 'sessions')
     app.decorate('revocations', revocations)
-    const service = createSessions({
-      store,
-      refreshTokens,
-      refreshLife: refreshDays * dayMs,
-      owners,
-      events,
-      auth,
-      dbFor: (tenant) => engine.kyselyFor(tenant),
-      log,
-      now
-    })
+    const service = createSessions(app, store, owners, refreshDays * dayMs, now)
     app.decorate('sessions', service)
 
     // The deletion of a tenant changes its sessions too.
-    listen(app, events, { sessions: revocations.changed, users: revocations.changed, gap: revocations.missed })
+    listen(app, app.events, { sessions: revocations.changed, users: revocations.changed, gap: revocations.missed })
     sweepHourly(app, 'logouts of expired tokens', () => store.sweep(new Date(now())))
-    sweepHourly(app, 'expired refresh tokens', () => refreshTokens.sweep(new Date(now())))
     return (group) => sessionRoutes(group, service)
   }
 })

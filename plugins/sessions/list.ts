@@ -2,7 +2,6 @@
  * The ended tokens that this process knows: one list for each tenant whose tokens it has seen. A list is read as a whole when it is
  * needed, and dropped with each change. So a list is always complete.
  */
-import { hash } from 'node:crypto'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -47,12 +46,12 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
   function judge ({ tokens, ends }: OwnedList, claims: Claims, id: () => string): boolean {
     const session = tokens.size > 0 ? sessionOf(claims) : null
     if (tokens.size > 0 && tokens.has(id())) return true
-    if (session !== null && tokens.has(hash('sha256', sessionMark(claims.sub, session), 'base64url'))) return true
+    if (session !== null && tokens.has(sessionMark(claims.sub, session).toString('base64url'))) return true
     if (ends.size === 0) return false
     const time = now()
-    const sequence = sequenceIn(ends.get(subjectOf(claims.sub, 'base64')), time) ?? sequenceIn(ends.get(''), time)
+    const sequence = sequenceIn(ends.get(subjectOf(claims.sub).toString('base64')), time) ?? sequenceIn(ends.get(''), time)
     if (sequence === null || isAfter(claims, sequence, time)) return false
-    return session === null || !tokens.has(hash('sha256', keptMark(claims.sub, session, sequence), 'base64url'))
+    return session === null || !tokens.has(keptMark(claims.sub, session, sequence).toString('base64url'))
   }
 
   const revocations = {

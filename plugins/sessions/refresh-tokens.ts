@@ -65,15 +65,7 @@ export interface SessionUser {
   readonly role: string
 }
 
-export interface StoredSession {
-  readonly userId: string
-  readonly secret: Buffer
-  readonly token: Buffer
-}
-
-export type RefreshStore = ReturnType<typeof createRefreshStore>
-
-export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /** Adds a session; false if there is no such user. */
     async insert (
@@ -95,11 +87,9 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
     },
 
     /** The session, unless it has ended. */
-    async find ({ tenant, session }: RefreshToken, at: Date): Promise<StoredSession | null> {
-      const row = await dbFor(tenant).selectFrom('tenantry.refresh_tokens').select(['user_id', 'secret', 'token'])
-        .where('tenant_id', '=', tenant).where('id', '=', session).where('expires_at', '>', at).executeTakeFirst()
-      return row === undefined ? null : { userId: row.user_id, secret: row.secret, token: row.token }
-    },
+    find: ({ tenant, session }: RefreshToken, at: Date) =>
+      dbFor(tenant).selectFrom('tenantry.refresh_tokens').select(['user_id as userId', 'secret', 'token'])
+        .where('tenant_id', '=', tenant).where('id', '=', session).where('expires_at', '>', at).executeTakeFirst(),
 
     /** Replaces the newest token of the session; null if it is no longer the newest, or if its user cannot log in. */
     async rotate (before: RefreshToken, next: RefreshToken, until: Date): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
@@ -128,6 +118,7 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
     },
 
     /** Removes ended sessions; false if another server is doing so now. */
-    sweep: (at: Date) => sweep(db, 'tenantry.refresh_tokens.sweep', [removal('tenantry.refresh_tokens', sql`expires_at <= ${at}`)])
+    sweep: (db: Kysely<SystemTables>, at: Date) =>
+      sweep(db, 'tenantry.refresh_tokens.sweep', [removal('tenantry.refresh_tokens', sql`expires_at <= ${at}`)])
   }
 }

@@ -30,21 +30,19 @@ export function sessionOf (claims: Claims): string | null {
   return isUuid(session) ? session : null
 }
 
-/** The text of the mark that ends all tokens of a session, beside the marks that end single tokens. Its hash is stored. */
-export function sessionMark (sub: string, session: string): string {
-  return `session ${session} ${subjectOf(sub, 'base64')}`
+/** The mark that ends all tokens of a session, beside the marks that end single tokens. */
+export function sessionMark (sub: string, session: string): Buffer {
+  return hash('sha256', `session ${session} ${subjectOf(sub).toString('base64')}`, 'buffer')
 }
 
-/** The text of the mark of a session that stays while all others of the user end, at the sequence that begins then. */
-export function keptMark (sub: string, session: string, sequence: number): string {
-  return `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`
+/** The mark of a session that stays while all others of the user end, at the sequence that begins then. */
+export function keptMark (sub: string, session: string, sequence: number): Buffer {
+  return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub).toString('base64')}`, 'buffer')
 }
 
 /** The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be equal. */
-export function subjectOf (sub: string, form: 'base64'): string
-export function subjectOf (sub: string, form: 'buffer'): Buffer
-export function subjectOf (sub: string, form: 'base64' | 'buffer'): string | Buffer {
-  return hash('sha256', Buffer.from(sub, 'utf16le'), form)
+export function subjectOf (sub: string): Buffer {
+  return hash('sha256', Buffer.from(sub, 'utf16le'), 'buffer')
 }
 
 // Milliseconds that a token may be accepted after its end: the tolerance of verification and differing clocks.

@@ -1,20 +1,19 @@
 /** `app.sessions`: tokens that begin a session, and early ends of sessions. */
 import { hash, randomUUID } from 'node:crypto'
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely, Transaction } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import type { Transaction } from 'kysely'
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUuid } from '../../lib/identity/uuid.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { tokenInvalid } from '../auth/errors.js'
-import type { Auth } from '../auth/index.js'
 import { partialLifetime } from '../auth/partial.js'
 import {
-  createRefreshToken, hashOf, readRefreshToken, type RefreshStore, type RefreshToken,
-  type SessionUser, textOf
+  createRefreshStore, createRefreshToken, hashOf, readRefreshToken, type RefreshToken, type SessionUser,
+  textOf
 } from './refresh-tokens.js'
 import {
   endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
@@ -90,22 +89,18 @@ export interface Sessions {
   isClosed(claims: Claims): Promise<boolean>
 }
 
-export interface SessionsParts {
-  readonly store: RevocationStore
-  readonly refreshTokens: RefreshStore
-  /** Milliseconds that a refresh token lives. */
-  readonly refreshLife: number
-  readonly owners: Owners
-  readonly events: Events
-  readonly auth: Pick<Auth, 'sign' | 'signPartial' | 'tokenId' | 'lifetime'>
-  /** For queries of a tenant's endpoints. */
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
+/** @param refreshLife milliseconds that a refresh token lives */
+export function createSessions (
+  app: FastifyInstance,
+  store: RevocationStore,
+  owners: Owners,
+  refreshLife: number,
+  now: () => number
+): Sessions {
+  const { auth, engine: { kyselyFor: dbFor }, events, log } = app
+  const refreshTokens = createRefreshStore(dbFor)
+  sweepHourly(app, 'expired refresh tokens', () => refreshTokens.sweep(app.db, new Date(now())))
 
-export function createSessions ({ store, refreshTokens, refreshLife, owners, events, auth, dbFor, log, now }: SessionsParts): Sessions {
   /**
    * The time after which none of the user's earlier tokens can be alive, and neither can a token opened now by any server of the platform.
    */
@@ -164,7 +159,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
   }
 
   function sequenceOf (claims: Pick<SessionClaims, 'sub' | 'tenant_id'>): Promise<number> {
-    return store.sequence(dbFor(tenantOfToken(claims)), owners.of(claims), subjectOf(claims.sub, 'buffer'))
+    return store.sequence(dbFor(tenantOfToken(claims)), owners.of(claims), subjectOf(claims.sub))
   }
 
   function signed (
@@ -207,15 +202,15 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
   async function judged (given: RefreshToken, actor: Actor): Promise<{ userId: string } | null> {
     const { tenant, session } = given
     const found = await refreshTokens.find(given, new Date(now()))
-    if (found === null || !found.secret.equals(hashOf(given.secret))) return null
+    if (found === undefined || !found.secret.equals(hashOf(given.secret))) return null
     if (found.token.equals(hashOf(given.own))) return found
     const { userId } = found
-    const subject = subjectOf(userId, 'buffer')
+    const subject = subjectOf(userId)
     await change(tenant, tenant, async (writer, at) => {
       if (!await refreshTokens.end(writer, tenant, userId, session)) return
       await store.endToken(writer, tenant, {
         subject,
-        token: hash('sha256', sessionMark(userId, session), 'buffer'),
+        token: sessionMark(userId, session),
         issued: null,
         until: lastTokenEnd(at)
       })
@@ -248,7 +243,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       const refreshToken = createRefreshToken({ tenant, session: randomUUID() })
       return await dbFor(tenant).transaction().execute(async (writer) => {
         await store.waitForEnds(writer, tenant)
-        const sequence = await store.sequence(writer, tenant, subjectOf(user.id, 'buffer'))
+        const sequence = await store.sequence(writer, tenant, subjectOf(user.id))
         if (partial !== undefined && !isAfter(partial, sequence, now())) throw tokenInvalid()
         if (!await refreshTokens.insert(writer, user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
         return signedFor(user, amr, sequence, refreshToken)
@@ -275,12 +270,11 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
         return await work(writer, async (userId, end, kept) => {
           const at = new Date(now())
           const until = lifeOf(at)
-          const subject = subjectOf(userId, 'buffer')
+          const subject = subjectOf(userId)
           const session = kept === undefined ? null : sessionOf(kept)
           const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
           if (session !== null) {
-            const token = hash('sha256', keptMark(userId, session, sequence), 'buffer')
-            await store.endToken(writer, tenant, { subject, token, issued: null, until })
+            await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence), issued: null, until })
           }
           if (end === 'sessions') await endSessions(writer, tenant, userId, session)
           await bound(writer, tenant, tenant, subject, at, noActor, userId)
@@ -304,20 +298,16 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     async close (claims, token, actor) {
       const tenant = tenantOfToken(claims)
       const owner = owners.of(claims)
-      const subject = subjectOf(claims.sub, 'buffer')
+      const subject = subjectOf(claims.sub)
       await change(tenant, owner, async (writer, at) => {
         const session = sessionOf(claims)
+        const until = endOf(claims, at)
         const ended = session === null
-          ? { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
-          : {
-              subject,
-              token: hash('sha256', sessionMark(claims.sub, session), 'buffer'),
-              issued: futureIssue(claims, at),
-              until: later(lastTokenEnd(at), endOf(claims, at))
-            }
+          ? { token: Buffer.from(auth.tokenId(token), 'base64url'), until }
+          : { token: sessionMark(claims.sub, session), until: later(lastTokenEnd(at), until) }
         if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
         // Of two concurrent requests with one token the second has nothing to do.
-        if (!await store.endToken(writer, owner, ended)) return
+        if (!await store.endToken(writer, owner, { subject, issued: futureIssue(claims, at), ...ended })) return
         await writeAudit(writer, { tenant, action: 'auth.logout', actor, target: claims.sub, at })
         await bound(writer, tenant, owner, subject, at, actor, claims.sub)
       })
@@ -325,7 +315,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 
     async closeAll (tenant: Owner, userId, actor, caller) {
       const owner = owners.of({ sub: userId, tenant_id: tenant })
-      const subject = subjectOf(userId, 'buffer')
+      const subject = subjectOf(userId)
       await change(tenant, owner, async (writer, at) => {
         const until = caller === undefined ? lifeOf(at) : later(lifeOf(at), endOf(caller, at))
         await endSessions(writer, tenant, userId)
@@ -346,5 +336,5 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
 /** The row of a used partial token. Ids of other tokens are hashes of their texts. */
 function partialOf ({ sub, jti }: Claims): { readonly subject: Buffer, readonly token: Buffer } {
   if (typeof jti !== 'string') throw new Error('the claims are not those of a partial token')
-  return { subject: subjectOf(sub, 'buffer'), token: hash('sha256', `partial ${jti}`, 'buffer') }
+  return { subject: subjectOf(sub), token: hash('sha256', `partial ${jti}`, 'buffer') }
 }
