@@ -19,10 +19,8 @@ function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () =
 }
 
 /**
- * Runs the work that reads the body. If the sender has left, rejects with the error of a lost connection.
- *
- * @param spanMs  milliseconds over which the speed is measured
- * @param work  gets a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span
+ * Runs the work that reads the body, with a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span. If
+ * the sender has left, rejects with the error of a lost connection.
  */
 export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (slow: Promise<never>) => Promise<T>): Promise<T> {
   let bytes = 0
@@ -69,6 +67,17 @@ export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
   })
   slow.catch(fail)
   return raw.pipe(bytes)
+}
+
+/** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */
+export function untilFailure (source: Readable): Readable {
+  const bytes = new PassThrough()
+  source.once('error', () => {
+    bytes.end()
+  }).once('close', () => {
+    bytes.end()
+  })
+  return source.pipe(bytes)
 }
 
 /** Reads on for a while: a sender whose connection closes early does not read the response. */

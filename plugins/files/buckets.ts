@@ -65,11 +65,7 @@ export interface PartLimit {
 
 const maxFileSize = ({ limits }: Plan) => limits.fileStorage.maxFileSizeMB
 
-/**
- * @param tier  the plan of the tenant
- * @param ownBytes  the limit of the document; null without one
- * @param part  the part of a route's form that contains the file
- */
+/** `tier`: the plan of the tenant. `ownBytes`: the limit of the document; null without one. */
 export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, bucket: Bucket | null, part?: PartLimit): SizeLimit {
   const ofPlan = maxFileSize(plans.of(tier))
   const planBytes = ofPlan === unlimited ? Infinity : Math.floor(ofPlan * bytesPerMB)

@@ -1,4 +1,7 @@
-/** The media type of a file, from its first bytes. The declared type counts only for text, which has no recognizable content. */
+/**
+ * The media type of a file, from its first bytes, and the headers of its download. The declared type counts only for text, which has no
+ * recognizable content.
+ */
 
 /** Bytes from which the type is determined. */
 export const headLength = 16_384
@@ -25,6 +28,13 @@ export function headerOf (contentType: string): string {
   return contentType.startsWith('text/') ? `${contentType}; charset=utf-8` : contentType
 }
 
+/** The value of Content-Disposition (RFC 6266): the name in ASCII for old clients, and the full name. */
+export function disposition (name: string, isInline: boolean): string {
+  const ascii = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
+  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
+  return `${isInline ? 'inline' : 'attachment'}; filename="${ascii}"; filename*=UTF-8''${encoded}`
+}
+
 /** @param head the first `headLength` bytes, or the whole file if it is shorter */
 export async function contentTypeOf (head: Buffer, declared = ''): Promise<string> {
   // Loaded on demand: servers without files do not need the package.
@@ -34,7 +44,8 @@ export async function contentTypeOf (head: Buffer, declared = ''): Promise<strin
   // An SVG with an XML declaration is detected as XML.
   if (found?.mime === 'application/xml' && said === 'image/svg+xml') return said
   if (found !== undefined) return essenceOf(found.mime)
-  return isText(said) && looksLikeText(head) ? said : unknownType
+  // The head may end within a character.
+  return isText(said) && decodedText(head, true) !== null ? said : unknownType
 }
 
 /** A media type that an uploader may declare, with or without parameters. */
@@ -51,13 +62,12 @@ export function isText (type: string): boolean {
   return type.startsWith('text/') || textTypes.has(type)
 }
 
-/** The head may end within a character. */
-function looksLikeText (head: Buffer): boolean {
-  if (head.includes(0)) return false
+/** null if the bytes are not text. */
+export function decodedText (bytes: Buffer, isCut = false): string | null {
+  if (bytes.includes(0)) return null
   try {
-    new TextDecoder('utf-8', { fatal: true }).decode(head, { stream: true })
-    return true
+    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes, { stream: isCut })
   } catch {
-    return false
+    return null
   }
 }

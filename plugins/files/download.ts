@@ -5,12 +5,13 @@ import type { Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import { isKnownToCaller } from '../../lib/http/caching.js'
+import { limitWriting } from '../../lib/http/caller-left.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, requirePermissions, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { requireActive } from '../tenancy/tenant.js'
-import { headerOf, isInlineType } from './content-type.js'
+import { disposition, headerOf, isInlineType } from './content-type.js'
 import { DownloadQuery, KeyParams } from './schemas.js'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
@@ -92,21 +93,14 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
     'content-length': end - start + 1,
     ...range !== null && { 'content-range': `bytes ${start}-${end}/${size}` }
   })
-  limitWriting(request, reply)
+  // An injected request has no connection.
+  if (request.raw.socket instanceof Socket) limitWriting(request, reply, unreadMs)
   return reply.send(bytes)
 }
 
 /** The name of an image that was converted to another type. */
 function renamed (name: string, contentType: string): string {
   return `${name.replace(/\.[A-Za-z0-9]{1,5}$/, '')}.${contentType.slice('image/'.length)}`
-}
-
-/** Ends a download whose reader does not read. */
-function limitWriting ({ raw: { socket }, server }: FastifyRequest, { raw }: FastifyReply): void {
-  // An injected request has no connection.
-  if (!(socket instanceof Socket)) return
-  raw.setTimeout(unreadMs, () => socket.destroy())
-  raw.prependOnceListener('finish', () => socket.setTimeout(server.server.timeout))
 }
 
 /** The file, if the caller may read it. From here on, the request counts for the file's tenant. */
@@ -118,7 +112,8 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
   // Callers without a token do not learn which buckets and keys there are.
   if (bucket?.isPublic !== true && !isSigned && request.auth === null) throw tokenMissing()
   const { tenant, id } = parseKey(path)
-  const isAdmin = mayReadQuarantined(request, tenant)
+  const { auth, tenant: own } = request
+  const mayReadQuarantined = auth?.role === 'admin' && (own?.id === tenant || isPlatformAdmin(auth))
   if (isSigned && !service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
   if (bucket === undefined) throw failure('notFound')
   if (!isSigned && !bucket.isPublic) {
@@ -131,14 +126,9 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
     requireActive(owner)
     request.tenant = owner
   }
-  const file = await (isAdmin ? service.findStored(tenant, id) : service.get(tenant, id))
+  const file = await (mayReadQuarantined ? service.store.findStored(tenant, id) : service.store.find(tenant, id))
   if (file === null || file.bucket !== name) throw failure('notFound')
   return file
-}
-
-/** Whether the caller is an administrator of the tenant or of the platform. */
-function mayReadQuarantined ({ auth, tenant: own }: Download, tenant: Owner): boolean {
-  return auth?.role === 'admin' && (own?.id === tenant || isPlatformAdmin(auth))
 }
 
 const singleRange = /^bytes=(\d*)-(\d*)$/
@@ -156,11 +146,4 @@ function rangeOf ({ headers }: FastifyRequest, size: number, tag: string): ByteR
     throw failure('rangeInvalid', { message: `The file has ${size} bytes`, headers: { 'content-range': `bytes */${size}` } })
   }
   return { start, end }
-}
-
-/** The value of Content-Disposition (RFC 6266): the name in ASCII for old clients, and the full name. */
-export function disposition (name: string, isInline: boolean): string {
-  const ascii = name.replaceAll(/[^\x20-\x7e]|["\\%]/g, '_')
-  const encoded = encodeURIComponent(name).replaceAll(/['()*]/g, (character) => `%${character.charCodeAt(0).toString(16).toUpperCase()}`)
-  return `${isInline ? 'inline' : 'attachment'}; filename="${ascii}"; filename*=UTF-8''${encoded}`
 }

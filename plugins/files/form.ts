@@ -5,31 +5,28 @@ import { failure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
+import { requiredTenant } from '../tenancy/required.js'
 import { watchForm } from './body.js'
 import { formLimits } from './buckets.js'
 import { describe, type UploadFields } from './input.js'
 import type { Form } from './multipart.js'
 import type { FilesService } from './service.js'
-import type { StoredFile, Uploader } from './types.js'
-import type { Received, UploadTenant } from './uploads.js'
+import type { StoredFile } from './types.js'
+import { type Received, uploaderOf } from './uploads.js'
 
 const fieldNames = ['entityType', 'entityId', 'public', 'bucket', 'metadata'] as const
 const expected = `one file, and the fields ${fieldNames.join(', ')}`
 type Fields = Partial<Record<typeof fieldNames[number], string>>
 
-/**
- * Stores the file of the form. On failure nothing is left.
- *
- * @param slow  rejects if the form arrives too slowly
- */
+/** Stores the file of the form. On failure nothing is left. `slow` rejects if the form arrives too slowly. */
 export async function receiveForm (
   request: FastifyRequest,
   form: Form,
-  tenant: UploadTenant,
   { buckets, uploads }: FilesService,
-  by: Uploader,
   slow: Promise<never>
 ): Promise<StoredFile> {
+  const tenant = requiredTenant(request)
+  const by = uploaderOf(request)
   const fileSize = watchForm(request.raw)
   const fields: Fields = {}
   let name: string | undefined
@@ -50,9 +47,8 @@ export async function receiveForm (
       name = part.filename
       // Later fields may name another bucket.
       const isKnown = fields.bucket !== undefined || fields.public !== undefined
-      const { entityType: type, entityId } = fields
-      const entity = type === undefined || entityId === undefined ? null : { type, id: entityId }
-      if (entity !== null) describe({ ...uploadFieldsOf({ entityType: type, entityId }), name }, buckets)
+      const { entityType, entityId } = fields
+      const entity = entityType === undefined || entityId === undefined ? undefined : describe({ entityType, entityId, name }, buckets)
       const { bucket } = isKnown
         ? describe({ ...uploadFieldsOf(fields), name, entityType: undefined, entityId: undefined }, buckets)
         : { bucket: null }
@@ -72,12 +68,7 @@ export async function receiveForm (
   }
 }
 
-/**
- * The parts of a form. Throws `badRequest` for an unreadable form.
- *
- * @param slow  rejects if the form arrives too slowly
- * @param expected  the parts that the form may have, for the message
- */
+/** The parts of a form. Throws `badRequest` for an unreadable form. `expected`: the parts that it may have, for the message. */
 export async function * partsOf (parts: AsyncIterator<Multipart>, slow: Promise<never>, expected: string): AsyncGenerator<Multipart> {
   const next = () =>
     Promise.race([parts.next(), slow]).catch((error: unknown) => {

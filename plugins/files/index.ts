@@ -2,12 +2,11 @@
  * Files of tenants: `app.files` and the endpoints under `/files`. The local disk or S3 stores the bytes. Signed URLs need a master
  * key on PostgreSQL.
  */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
@@ -50,6 +49,9 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'>, 
 
 const everyMs = 60_000 // ms between two sweeps
 const quickSweepMs = 5000 // ms between sweeps if files are deleted with their rows
+const sweepFailed = 'expired files could not be removed; the next sweep tries again'
+const scanMs = 5000 // ms between checks for files of other instances, and for the scanner while it is down
+const listFailed = 'the files in quarantine could not be listed: retrying'
 
 export default definePlugin<FilesOptions>({
   name: 'files',
@@ -70,14 +72,13 @@ export default definePlugin<FilesOptions>({
   },
   async setup (app, options) {
     const {
-      enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan,
+      enabled = true, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan,
       slowMs = 30_000, prefix = '', now = Date.now
     } = options
     if (!enabled) return undefined
-    const { storageProvider = 'local', s3, store } = options
     const { db, engine, log, tenants } = app
-    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
-    const objects = store ?? await openStore(app, storageProvider, path, s3)
+    const dbFor = engine.kyselyFor
+    const objects = options.store ?? await openStore(options, log)
     const emitter = optional(app, 'webhooks')
     const quarantine = scan === undefined
       ? null
@@ -95,47 +96,40 @@ export default definePlugin<FilesOptions>({
       maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
       signer: await openSigner(app, options),
       signedUrlSeconds,
+      slowMs,
       prefix: app.prefix + prefix,
       now,
       log
     })
-    const { put, get, open, list, remove, checkScanner, permissions } = service
-    app.decorate('files', { put, get, open, list, remove, checkScanner, permissions })
+    app.decorate('files', service.files)
     const rules = fileRulesOf({ buckets, onEntityDelete }, false)
     if (rules === null) throw new Error('files are enabled without rules')
-    app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
+    app.decorate('routeFiles', createRouteFiles(service, rules))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
-    const endSweeps = sweepRegularly(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep())
-    app.addHook('onReady', async () => {
-      quarantine?.begin()
-    })
+    const ends = [
+      repeat(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(), sweepFailed)
+    ]
+    if (quarantine !== null) ends.push(repeat(app, scanMs, quarantine.scanDue, listFailed))
     app.addHook('onClose', async () => {
       service.close()
-      await endSweeps()
+      const ended = Promise.all(ends.map((end) => end()))
       await quarantine?.close()
+      await ended
       await objects.close()
     })
     return async (group) => {
-      await fileRoutes(group, service, slowMs)
+      await fileRoutes(group, service)
     }
   }
 })
 
 /** The default folder is created with the first upload, since many servers have no files. */
-async function openStore (
-  { log }: FastifyInstance,
-  provider: StorageProvider,
-  path: string | undefined,
-  s3: S3 | undefined
-): Promise<ObjectStore> {
+async function openStore ({ storageProvider: provider = 'local', path, s3 }: FilesOptions, log: FastifyBaseLogger): Promise<ObjectStore> {
   if (provider === 'local' && path === undefined) return createLocalStore(defaultFolder)
   return await openFileStore({ provider, path: path ?? defaultFolder, s3 }, log)
 }
 
-async function openSigner (
-  { engine, log }: FastifyInstance,
-  { masterKey, previousKeys }: Omit<KeyOptions, 'folder'>
-): Promise<Signer | null> {
+async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: FilesOptions): Promise<Signer | null> {
   if (engine.kind === 'postgres' && (masterKey ?? '') === '') {
     log.warn('URLs of files cannot be signed: SECRETS_MASTER_KEY is missing')
     return null
@@ -144,12 +138,12 @@ async function openSigner (
   return createSigner(keys)
 }
 
-/** Sweeps when the app is ready, and then every `everyMs`. Returns a function that resolves when no sweep runs any more. */
-function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): () => Promise<void> {
+/** Runs the work when the app is ready, and then every `everyMs`. Returns a function that resolves when it runs no more. */
+function repeat (app: FastifyInstance, everyMs: number, work: () => Promise<void>, failed: string): () => Promise<void> {
   let running: Promise<void> | null = null
   const run = () => {
-    running ??= sweep()
-      .catch((err: unknown) => app.log.warn({ err }, 'expired files could not be removed; the next sweep tries again'))
+    running ??= work()
+      .catch((err: unknown) => app.log.warn({ err }, failed))
       .finally(() => {
         running = null
       })

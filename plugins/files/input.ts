@@ -26,11 +26,7 @@ export interface UploadFields {
   readonly metadata?: string | undefined
 }
 
-/**
- * Throws `validationFailed` with the name of the field.
- *
- * @param file  the name of the file's field
- */
+/** Throws `validationFailed` with the name of the field. `file`: the field of the file. */
 export function describe (
   { name, bucket, public: isPublic, entityType: givenType, entityId: givenId, metadata }: UploadFields,
   buckets: Buckets,

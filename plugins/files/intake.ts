@@ -9,7 +9,7 @@ import type { SizeLimit } from './buckets.js'
 import { contentTypeOf, headLength } from './content-type.js'
 import { createDigest, type Digest } from './digest.js'
 
-export interface IntakeOptions {
+interface IntakeOptions {
   readonly limit: SizeLimit
   /** null if the storage is already booked. */
   readonly hold: Pick<StorageHold, 'need' | 'reserved'> | null
@@ -88,6 +88,11 @@ export class Intake extends Transform {
   }
 }
 
+/** The options of an announced file, whose storage is booked. */
+export function exactly (size: number, refusal: SizeLimit['refusal']) {
+  return { limit: { maxBytes: size, refusal }, exact: size, hold: null }
+}
+
 const firstStep = 1_048_576 // bytes, if the size is unknown
 const longestStep = 67_108_864 // bytes
 
@@ -101,11 +106,7 @@ export interface StorageHold {
   release(): Promise<void>
 }
 
-/**
- * @param usage  null if usage is not metered
- * @param isKnown  whether the size is known: then reserves no more than needed
- * @param maxBytes  the maximum to reserve ahead
- */
+/** Without a known size, reserves ahead, up to `maxBytes`. `usage`: null if usage is not metered. */
 export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, isKnown: boolean, maxBytes: number): StorageHold {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0

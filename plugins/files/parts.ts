@@ -1,11 +1,12 @@
 /** The parts of resumable uploads. Each request stores its bytes as an object, with a row for their place. */
 import { randomUUID } from 'node:crypto'
-import { PassThrough, type Readable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { untilFailure } from './body.js'
 import { keyOf } from './store.js'
 
 const maxParts = 10_000 // of an upload, since each request reads their sizes
@@ -75,15 +76,4 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
       for (const { id } of await rowsOf(tenant, file).select('id').execute()) await drop(tenant, file, id)
     }
   }
-}
-
-/** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */
-function untilFailure (source: Readable): Readable {
-  const bytes = new PassThrough()
-  source.once('error', () => {
-    bytes.end()
-  }).once('close', () => {
-    bytes.end()
-  })
-  return source.pipe(bytes)
 }

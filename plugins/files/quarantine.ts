@@ -11,15 +11,14 @@ import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } fro
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { writeInfected, writeReleased } from './events.js'
-import { fileOf, keyOf, type Writer } from './store.js'
+import { emitFile, writeInfected } from './events.js'
+import { fileOrNull, keyOf, type Writer } from './store.js'
 import type { StoredFile } from './types.js'
 
 const atOnce = 4 // scans of a process; clamd has ten threads by default
 const ofTenant = 2
 const leaseMs = 30_000 // ms for which other instances leave a claimed file alone
 const retryMs = 20_000 // ms until a failed scan is retried
-const everyMs = 5_000 // ms between checks for files of other instances, and for the scanner while it is down
 const pingMs = 2_000
 const turnMs = 60_000 // ms for a tenant to wait for its turn
 const tenantsPerCheck = 100 // tenants in one check
@@ -45,8 +44,6 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   const again = new Set<string>()
   let isDown = false
   let last = ''
-  let checking: Promise<void> | null = null
-  let timer: NodeJS.Timeout | undefined
 
   const canScan = () => !end.signal.aborted && !isDown
 
@@ -96,12 +93,12 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     }
   }
 
-  async function settle (tenant: Owner, id: string, verdict: Awaited<ReturnType<typeof scan>>): Promise<void> {
+  async function settle (tenant: Owner, id: string, verdict: Verdict): Promise<void> {
     const at = new Date(now())
     await dbFor(tenant).transaction().execute(async (transaction) => {
       const file = await scans.settle(transaction, tenant, id, verdict)
-      if (file === undefined) return
-      if (verdict.status === 'clean') await writeReleased(transaction, emitter(), file, at)
+      if (file === null) return
+      if (verdict.status === 'clean') await emitFile(transaction, emitter(), file, 'file.created', at)
       if (verdict.status === 'infected') await writeInfected(transaction, file, verdict.signature, at)
     })
     if (verdict.status === 'clean') emitter()?.wake()
@@ -121,6 +118,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   const isReachable = () => ping(scanner, pingMs).then(() => true, () => false)
 
+  /** Starts the scans that are due, also of files of other instances. */
   async function scanDue (): Promise<void> {
     if (isDown) {
       if (!await isReachable()) return
@@ -133,29 +131,16 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     for (const tenant of tenants) for (let count = working.of(tenant); count < ofTenant; count++) start(tenant)
   }
 
-  function checkOnce (): void {
-    checking ??= scanDue()
-      .catch((err: unknown) => log.warn({ err }, 'the files in quarantine could not be listed: retrying'))
-      .finally(() => {
-        checking = null
-      })
-  }
-
   return {
-    begin (): void {
-      checkOnce()
-      timer = setInterval(checkOnce, everyMs).unref()
-    },
+    scanDue,
     /** Call it when the tenant has a new file in quarantine. */
     wake: start,
     /** Rejects if the scanner cannot be reached. */
     check: (timeoutMs: number): Promise<void> => ping(scanner, timeoutMs),
     /** Aborts running scans. Their files become due for other instances. */
     async close (): Promise<void> {
-      clearInterval(timer)
       end.abort()
       gate.close()
-      await checking
       await Promise.all(workers)
     }
   }
@@ -172,10 +157,10 @@ const table = 'tenantry.files'
 type ScanStore = ReturnType<typeof createScanStore>
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
-  const moveTo = async (tenant: Owner, id: string, at: Date): Promise<void> => {
-    await dbFor(tenant).updateTable(table).set({ scan_at: at })
-      .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null).execute()
-  }
+  /** An unsettled file. */
+  const update = (db: Kysely<SystemTables>, tenant: Owner, id: string) =>
+    db.updateTable(table)
+      .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null)
 
   return {
     /** The tenants after `after`, in order, that have files to scan. */
@@ -200,17 +185,16 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /** Sets when a claimed file is due again: later while its scan runs, and after it has failed. */
-    moveTo,
+    async moveTo (tenant: Owner, id: string, at: Date): Promise<void> {
+      await update(dbFor(tenant), tenant, id).set({ scan_at: at }).execute()
+    },
 
-    /** Ends the quarantine of a clean file, or records why a file stays. undefined if the file was deleted or already settled. */
-    async settle (writer: Writer, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | undefined> {
+    /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */
+    async settle (writer: Writer, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | null> {
       const set = verdict.status === 'clean'
         ? { status: 'ready' as const }
         : { scan_result: verdict.status, ...verdict.status === 'infected' && { scan_signature: verdict.signature } }
-      const row = await writer.updateTable(table).set({ ...set, scan_at: null })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null)
-        .returningAll().executeTakeFirst()
-      return row === undefined ? undefined : fileOf(row)
+      return fileOrNull(await update(writer, tenant, id).set({ ...set, scan_at: null }).returningAll().executeTakeFirst())
     }
   }
 }

@@ -1,5 +1,4 @@
 /** Removes files: first the callers' access, then the object, then the row. */
-import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -7,12 +6,13 @@ import { writeDeleted } from './events.js'
 import type { FileParts } from './parts.js'
 import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
 import type { Transforms } from './transforms.js'
+import type { StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 
 const perPage = 100 // rows in one read
 const leaseMs = 300_000 // ms for which other servers leave removed rows alone
 
-export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
+interface RemovalParts extends Pick<UploadParts, 'objects' | 'store' | 'dbFor' | 'usage' | 'emitter' | 'now' | 'log'> {
   readonly parts: Pick<FileParts, 'remove'>
   readonly transforms: Pick<Transforms, 'deleteObjects'>
 }
@@ -27,13 +27,14 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       const removed = await store.remove(transaction, tenant, given, states, at)
       if (removed === undefined) return undefined
       if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
-      if (removed.wasReady || removed.wasQuarantined) {
-        await writeDeleted(transaction, removed.wasReady ? emitter() : null, removed.file, actor, at)
+      const { status } = removed
+      if (status === 'ready' || status === 'quarantined') {
+        await writeDeleted(transaction, status === 'ready' ? emitter() : null, removed.file, actor, at)
       }
       return removed
     })
     if (removed === undefined) return null
-    if (removed.wasReady) emitter()?.wake()
+    if (removed.status === 'ready') emitter()?.wake()
     // The given id may have capital letters, which the keys of the objects do not have.
     return removed.file.id
   }
@@ -53,6 +54,9 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     if (id !== null) await purge(tenant, id)
   }
 
+  const warn = ({ tenant, id }: Pick<StoredFile, 'tenant' | 'id'>) => (err: unknown) =>
+    log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
+
   return {
     drop,
 
@@ -71,14 +75,14 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       for (let after: ExpiredFile | undefined, isMore = true; isMore;) {
         const expired = await store.expired(new Date(now()), after, perPage)
         // Another server may have removed the file, or its upload may have completed.
-        for (const row of expired) await drop(row.tenant, row.id, [row.status]).catch((err: unknown) => warn(log, err, row))
+        for (const row of expired) await drop(row.tenant, row.id, [row.status]).catch(warn(row))
         after = expired.at(-1)
         isMore = expired.length === perPage
       }
       for (let isMore = true; isMore;) {
         const at = now()
         const removed = await store.claimRemoved(new Date(at), new Date(at + leaseMs), perPage)
-        for (const row of removed) await purge(row.tenant, row.id).catch((err: unknown) => warn(log, err, row))
+        for (const row of removed) await purge(row.tenant, row.id).catch(warn(row))
         isMore = removed.length === perPage
       }
     },
@@ -88,8 +92,4 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       for await (const page of objects.list(`${tenant}/`)) for (const { key } of page) await objects.delete(key)
     }
   }
-}
-
-function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Pick<ExpiredFile, 'tenant' | 'id'>): void {
-  log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
 }

@@ -1,7 +1,7 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
-import { PassThrough, Readable } from 'node:stream'
+import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
@@ -10,11 +10,12 @@ import { requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import type {} from '../cors/index.js'
 import type {} from '../responses/index.js'
-import { reading } from './body.js'
+import { requiredTenant } from '../tenancy/required.js'
+import { untilFailure } from './body.js'
 import { describe } from './input.js'
 import type { ResumableCall } from './resumable.js'
 import type { FilesService } from './service.js'
-import { uploaderOf, uploadTenantOf } from './uploads.js'
+import { uploaderOf } from './uploads.js'
 
 const tags = ['Files']
 const config = {
@@ -26,8 +27,7 @@ const None = Type.Null({ description: 'The response has no body, only the header
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
 const protocol = 'Implements the tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
 
-/** @param slowMs  milliseconds over which a request must bring 1 KB a second */
-export function resumableRoutes (app: FastifyGroup, { buckets, resumable, uploads }: FilesService, slowMs: number): void {
+export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumable, uploads }: FilesService): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 
@@ -83,14 +83,15 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
     })
   }
 
-  async function handle (request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply> {
+  async function handle (request: FastifyRequest, reply: FastifyReply, given: string): Promise<FastifyReply> {
+    // The id is a part of the objects' keys.
+    const id = given.toLowerCase()
     reply.header('tus-resumable', '1.0.0')
     const call: ResumableCall = {
-      tenant: uploadTenantOf(request),
+      tenant: requiredTenant(request),
       by: uploaderOf(request),
-      // The id is a part of the objects' keys.
-      id: id.toLowerCase(),
-      pathOf: (upload) => `${app.prefix}/files/resumable/${upload}`,
+      id,
+      path: `${app.prefix}/files/resumable/${id}`,
       async describe ({ filename: name, bucket, entityType, entityId, public: given = null }) {
         const isPublic = given === null ? undefined : given === 'true'
         const described = describe({ name, bucket, entityType, entityId, public: isPublic }, buckets)
@@ -98,7 +99,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
         return described
       }
     }
-    const answer = () => reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
+    const answer = () => reading(request.raw, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
     const response = withBody.has(request.method) ? await uploads.inPlace(call.tenant.id, answer) : await answer()
     for (const [name, value] of response.headers) {
       if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
@@ -120,13 +121,9 @@ function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow:
 
 /** Ends the stream at a lost connection, so that the bytes before it are kept. */
 function bodyOf (raw: IncomingMessage, slow: Promise<never>): Readable {
-  const bytes = new PassThrough()
-  raw.once('close', () => {
-    bytes.end()
-  })
-  bytes.on('error', () => {})
+  const bytes = untilFailure(raw).on('error', () => {})
   slow.catch((error: Error) => {
     bytes.destroy(error)
   })
-  return raw.pipe(bytes)
+  return bytes
 }

@@ -11,13 +11,12 @@ import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { Buckets } from './buckets.js'
 import { mediaType, unknownType } from './content-type.js'
-import { writeCreated } from './events.js'
-import { Intake } from './intake.js'
+import { exactly, Intake } from './intake.js'
 import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
 import { keyOf } from './store.js'
 import type { StoredFile, Uploader } from './types.js'
-import { expiryOf, type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import { type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 /** The caller of a request, and its upload. */
 export interface ResumableCall {
@@ -27,11 +26,11 @@ export interface ResumableCall {
   readonly id: string
   /** Checks the metadata of the announcement, and that the caller may use the bucket. Rejects like `describe`. */
   readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<FileProperties>
-  /** The path of an upload. */
-  readonly pathOf: (id: string) => string
+  /** The path of the upload. */
+  readonly path: string
 }
 
-export interface ResumableParts extends UploadParts {
+interface ResumableParts extends Pick<UploadParts, 'objects' | 'store' | 'now'> {
   readonly uploads: Uploads
   readonly removal: Removal
   readonly parts: FileParts
@@ -58,7 +57,7 @@ export function createResumable (parts: ResumableParts): Resumable {
 }
 
 async function createServer (
-  { objects, store, dbFor, emitter, quarantine, now, uploads, removal, parts, buckets }: ResumableParts,
+  { objects, store, now, uploads, removal, parts, buckets }: ResumableParts,
   calls: WeakMap<Request, ResumableCall>
 ): Promise<Server> {
   const { DataStore, Server, Upload } = await import('@tus/server')
@@ -85,13 +84,7 @@ async function createServer (
     const { size, contentType: declaredType } = announced
     const bucket = buckets.get(announced.bucket, '/body/bucket')
     const wrongSize = () => failure('stateConflict', { message: 'The upload is not complete' })
-    const intake = new Intake({
-      limit: { maxBytes: size, refusal: wrongSize },
-      exact: size,
-      hold: null,
-      declaredType,
-      judge: (contentType) => requireType(bucket, contentType)
-    })
+    const intake = new Intake({ ...exactly(size, wrongSize), declaredType, judge: (contentType) => requireType(bucket, contentType) })
     try {
       await transfer(
         ReadableStream.from(parts.bytes(tenant, id), { objectMode: false }),
@@ -102,21 +95,13 @@ async function createServer (
       if (intake.refusal !== undefined) await removal.drop(tenant, id, ['resumable'])
       throw error
     }
-    const at = new Date(now())
-    const file = { ...announced, contentType: intake.contentType, sha256: intake.sha256, createdAt: at }
-    const isComplete = await dbFor(tenant).transaction().execute(async (transaction) => {
-      const complete = await store.complete(transaction, file, expiryOf(bucket, at))
-      if (complete !== null) await writeCreated(transaction, emitter(), complete, by)
-      return complete !== null
-    })
-    if (!isComplete && await store.findStored(tenant, id) === null) {
+    const file = { ...announced, contentType: intake.contentType, sha256: intake.sha256, createdAt: new Date(now()) }
+    if (await uploads.completeAnnounced(file, bucket, by) === null && await store.findStored(tenant, id) === null) {
       // The upload was ended meanwhile. The sweep may have removed it before the object was stored.
       await removal.drop(tenant, id, ['resumable'])
       await objects.delete(keyOf(tenant, id))
       throw unknown()
     }
-    emitter()?.wake()
-    quarantine?.wake(tenant)
     await parts.remove(tenant, id)
   }
 
@@ -166,10 +151,7 @@ async function createServer (
     allowedOrigins: () => false,
     namingFunction: (request) => keyOfCall(callOf(request)),
     getFileIdFromRequest: (request) => keyOfCall(callOf(request)),
-    generateUrl: (request) => {
-      const { pathOf, id } = callOf(request)
-      return pathOf(id)
-    },
+    generateUrl: (request) => callOf(request).path,
     async onIncomingRequest (request) {
       if (request.method !== 'POST') await find(callOf(request))
     },

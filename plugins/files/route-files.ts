@@ -1,60 +1,52 @@
 /** `app.routeFiles`: the forms of declared routes, their files, and the steps of workflows. */
 import { createHash } from 'node:crypto'
 import type { MultipartFile, MultipartValue } from '@fastify/multipart'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { withinSession } from '../../lib/database/kysely-dialect.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { FileRules } from '../../lib/files/rules.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { ReceivedForm } from '../../lib/runtime/route-call.js'
+import type { DeclaredForm } from '../../lib/runtime/services.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
-import { actorOf } from '../auth/actor.js'
-import { reading, watchForm } from './body.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
+import { watchForm } from './body.js'
 import { partsOf, readingPart } from './form.js'
 import { describe } from './input.js'
 import { type Form, formOf } from './multipart.js'
-import type { Removal } from './removal.js'
 import type { FilesService } from './service.js'
 import { createStorageRunner } from './storage-runner.js'
-import type { DeclaredForm, ReceivedForm, RouteFiles, StoredFile, Uploader } from './types.js'
-import { type FileProperties, type Received, type Uploads, type UploadTenant, uploadTenantOf } from './uploads.js'
+import type { StoredFile, Uploader } from './types.js'
+import { type FileProperties, type Received, uploaderOf } from './uploads.js'
 
-/** @param slowMs  milliseconds over which a form must bring 1 KB a second */
-export function createRouteFiles (service: FilesService, rules: FileRules, slowMs: number): RouteFiles {
+export function createRouteFiles (service: FilesService, rules: FileRules): FastifyInstance['routeFiles'] {
   return {
     rules,
     step: createStorageRunner(service),
     async receive (request, declared) {
       const form = formOf(request)
       if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the form as multipart/form-data' })
-      const tenant = uploadTenantOf(request)
-      const receive = (slow: Promise<never>) => receiveRouteForm(request, form, declared, tenant, service, uploaderOf(request), slow)
-      return await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
+      const receive = (slow: Promise<never>) => receiveRouteForm(request, form, declared, service, slow)
+      return await service.uploads.inPlace(tenantOf(request), () => service.reading(request.raw, receive))
     }
   }
-}
-
-/** A route may be open to callers without a token. */
-function uploaderOf (request: FastifyRequest): Uploader {
-  return { sub: request.auth?.sub ?? '', actor: actorOf(request) }
 }
 
 const maxFields = 100
 const maxFieldBytes = 65_536
 
-/**
- * Stores the files of the form. On failure nothing is left.
- *
- * @param slow  rejects if the form arrives too slowly
- */
+/** Stores the files of the form. On failure nothing is left. `slow` rejects if the form arrives too slowly. */
 async function receiveRouteForm (
   request: FastifyRequest,
   form: Form,
   { files, validate }: DeclaredForm,
-  tenant: UploadTenant,
-  { buckets, uploads, removal, shown, wake, log }: FilesService,
-  by: Uploader,
+  service: FilesService,
   slow: Promise<never>
 ): Promise<ReceivedForm> {
+  const tenant = requiredTenant(request)
+  const by = uploaderOf(request)
+  const { buckets, uploads, shown } = service
   const expected = `the files ${files.map(({ name }) => name).join(', ')}, each once, and at most ${maxFields} fields`
   const sizeOfFile = watchForm(request.raw)
   const received = new Map<string, ReceivedFile>()
@@ -120,7 +112,7 @@ async function receiveRouteForm (
     for (const upload of stored) await uploads.discard(tenant.id, upload)
     throw error
   }
-  return createReceivedForm({ uploads, removal, wake: () => wake(tenant.id), log }, tenant, by, [...received.values()], {
+  return createReceivedForm(service, tenant.id, by, [...received.values()], {
     fields,
     files: Object.fromEntries([...received].map(([name, { file }]) => [name, shown(file)]))
   })
@@ -140,16 +132,9 @@ interface ReceivedFile {
 }
 
 /** Files from a route's form. They become readable with the route's write, and are removed if the route fails. */
-export interface ReceivedFormParts {
-  readonly uploads: Pick<Uploads, 'complete' | 'discard'>
-  readonly removal: Pick<Removal, 'delete'>
-  readonly wake: () => void
-  readonly log: FastifyBaseLogger
-}
-
 function createReceivedForm (
-  { uploads, removal, wake, log }: ReceivedFormParts,
-  tenant: UploadTenant,
+  { uploads, removal, log }: FilesService,
+  tenant: Owner,
   by: Uploader,
   received: readonly ReceivedFile[],
   { fields, files }: Pick<ReceivedForm, 'fields' | 'files'>
@@ -171,7 +156,7 @@ function createReceivedForm (
     },
     keep () {
       isKept = true
-      wake()
+      uploads.wake(tenant)
     },
     async end () {
       if (isComplete) form.keep()
@@ -180,11 +165,11 @@ function createReceivedForm (
     async discard (error) {
       if (isKept) return
       for (const { received: upload } of received) {
-        await uploads.discard(tenant.id, upload)
+        await uploads.discard(tenant, upload)
         // The route's write may be committed although the connection was lost: the files stay then.
         if (isFailure(error, 'databaseUnavailable')) continue
-        await removal.delete(tenant.id, upload.id, by.actor).catch((err: unknown) => {
-          log.error({ err, tenant: tenant.id, file: upload.id }, 'a file of a route that failed could not be removed')
+        await removal.delete(tenant, upload.id, by.actor).catch((err: unknown) => {
+          log.error({ err, tenant, file: upload.id }, 'a file of a route that failed could not be removed')
         })
       }
     }

@@ -11,10 +11,10 @@ import { callerOf, hasPermission, insufficientPermissions, requirePermissions } 
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import type {} from '../responses/index.js'
-import { tenantOf } from '../tenancy/required.js'
-import { bytesOf, lengthOf, reading } from './body.js'
-import { headerOf } from './content-type.js'
-import { disposition, downloadRoutes, parseKey } from './download.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
+import { bytesOf, lengthOf } from './body.js'
+import type { Bucket } from './buckets.js'
+import { downloadRoutes, parseKey } from './download.js'
 import { receiveForm } from './form.js'
 import { describe } from './input.js'
 import { acceptForms, formOf } from './multipart.js'
@@ -25,21 +25,19 @@ import {
 } from './schemas.js'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
-import { uploaderOf, uploadTenantOf } from './uploads.js'
+import { uploaderOf } from './uploads.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const
 const uploadErrors = [400, 401, 'planLimit', 403, 404, 408, 413, 415, 429, 500, 503, 507] as const
 
-/** @param slowMs  milliseconds over which an upload must bring 1 KB a second */
-export async function fileRoutes (group: FastifyGroup, service: FilesService, slowMs: number): Promise<void> {
+export async function fileRoutes (group: FastifyGroup, service: FilesService): Promise<void> {
   const { buckets, removal, signed } = service
-  const { prefix } = group
   const bodyOf = service.shown
 
   /** Throws `notFound` for a file that the caller may not know of. Throws `forbidden` for a file in a bucket that it may not use. */
   async function readable (request: FastifyRequest, id: string): Promise<StoredFile> {
-    const file = await service.findStored(tenantOf(request), id)
+    const file = await service.store.findStored(tenantOf(request), id)
     if (file?.scan !== undefined && callerOf(request).role !== 'admin') throw failure('notFound')
     const bucket = file === null ? undefined : buckets.find(file.bucket)
     if (file === null || bucket === undefined) throw failure('notFound')
@@ -61,16 +59,16 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       },
       schema: { ...schema, response: { 201: File, ...errorResponses(...uploadErrors) } }
     }, async (request, reply) => {
-      const tenant = uploadTenantOf(request)
+      const tenant = tenantOf(request)
       const form = formOf(request)
       if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
-      const receive = (slow: Promise<never>) => receiveForm(request, form, tenant, service, uploaderOf(request), slow)
-      const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
-      return reply.code(201).header('location', `${prefix}/files/${file.id}`).send(bodyOf(file))
+      const receive = (slow: Promise<never>) => receiveForm(request, form, service, slow)
+      const file = await service.uploads.inPlace(tenant, () => service.reading(request.raw, receive))
+      return reply.code(201).header('location', `${group.prefix}/files/${file.id}`).send(bodyOf(file))
     })
   })
 
-  await group.register(async (app) => resumableRoutes(app, service, slowMs))
+  await group.register(async (app) => resumableRoutes(app, service))
 
   // Accepts bodies of any type.
   await group.register(async (app: FastifyGroup) => {
@@ -95,7 +93,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     }, async (request) => {
       const { tenant, ...grant } = request.query
       const { raw, params: { fileId } } = request
-      await reading(raw, slowMs, (slow) => signed.receive(tenantRef(tenant), fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
+      await service.reading(raw, (slow) => signed.receive(tenantRef(tenant), fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
       return { success: true }
     })
   })
@@ -113,8 +111,8 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     const { contentType, size, metadata, ...said } = request.body
     const described = describe({ ...said, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }, buckets)
     await requirePermissions(request, described.bucket.permissions)
-    const announced = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
-    return reply.code(201).send({ ...announced, url: withPrefix(prefix, announced.url), headers: { ...announced.headers } })
+    const announced = await signed.announce(requiredTenant(request), described, { contentType, size }, uploaderOf(request))
+    return reply.code(201).send(announced)
   })
 
   group.post('/files/:fileId/confirm', {
@@ -126,14 +124,10 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       params: FileParams,
       response: { 200: File, ...callerErrors(409, 415) }
     }
-  }, async (request) =>
-    bodyOf(
-      await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
-        const bucket = buckets.find(name)
-        if (bucket === undefined) throw failure('notFound')
-        await requirePermissions(request, bucket.permissions)
-      })
-    ))
+  }, async (request) => {
+    const permit = ({ permissions }: Bucket) => requirePermissions(request, permissions)
+    return bodyOf(await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), permit))
+  })
 
   group.get('/files/:fileId', {
     config,
@@ -172,8 +166,8 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     const { entityType: type, entityId: id } = request.params
     const page = pageOf(request)
     const usable = []
-    for (const bucket of buckets.all) if (await holdsAll(request, bucket.permissions)) usable.push(bucket)
-    const { data, total } = await service.listIn(tenantOf(request), { type, id }, usable, page, callerOf(request).role === 'admin')
+    for (const { name, permissions } of buckets.all) if (await holdsAll(request, permissions)) usable.push(name)
+    const { data, total } = await service.store.list(tenantOf(request), { type, id }, usable, page, callerOf(request).role === 'admin')
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 
@@ -192,8 +186,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     if (tenant !== tenantOf(request)) throw failure('notFound')
     const file = await readable(request, id)
     if (file.bucket !== bucket) throw failure('notFound')
-    const { expiresIn } = request.query
-    return await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
+    return await service.signDownload(file, request.query.expiresIn)
   })
 
   downloadRoutes(group, service)
@@ -202,9 +195,4 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
 async function holdsAll (request: FastifyRequest, permissions: readonly string[]): Promise<boolean> {
   for (const permission of permissions) if (!await hasPermission(request, permission)) return false
   return true
-}
-
-/** URLs of stores are absolute. */
-function withPrefix (prefix: string, url: string): string {
-  return url.startsWith('/') ? prefix + url : url
 }

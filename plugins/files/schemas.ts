@@ -3,7 +3,8 @@ import { Type } from 'typebox'
 import { imageQuery } from '../../lib/files/images.js'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { mediaType } from './content-type.js'
@@ -37,29 +38,27 @@ export const File = named(
 export const FileList = ListOf(File)
 
 export const FileParams = Type.Object({ fileId: Type.String({ format: 'uuid' }) })
-export const EntityParams = Type.Object({
-  entityType: Type.String({ minLength: 1, maxLength: maxEntityLength, pattern: '^[^\\u0000]*$' }),
-  entityId: Type.String({ minLength: 1, maxLength: maxEntityLength, pattern: '^[^\\u0000]*$' })
-})
+const entityText = { minLength: 1, maxLength: maxEntityLength, pattern: '^[^\\u0000]*$' }
+export const EntityParams = Type.Object({ entityType: Type.String(entityText), entityId: Type.String(entityText) })
 export const ListQuery = ClosedObject(pageQuery('Files'))
 
 export const KeyParams = Type.Object({ bucket: Type.String(), '*': Type.String({ description: 'The `key` of the file.' }) })
 
 export const DownloadQuery = ClosedObject({
-  inline: Type.Optional(Type.Enum(['0', '1'], {
-    description: '`1`: the browser displays the file if its type is safe. `0`: the browser saves the file. Default: `0`.'
-  })),
-  expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The expiry time of a signed URL.' })),
-  signature: Type.Optional(Type.String({ maxLength: 100, description: 'The signature of a signed URL.' })),
+  inline: Optional.Enum(
+    '`1`: the browser displays the file if its type is safe. `0`: the browser saves the file. Default: `0`.',
+    ['0', '1']
+  ),
+  expires: Optional.Integer('The expiry time of a signed URL.', { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  signature: Optional.String('The signature of a signed URL.', { maxLength: 100 }),
   ...imageQuery
 })
 
 export const SignQuery = ClosedObject({
-  expiresIn: Type.Optional(Type.Integer({
-    minimum: 1,
-    maximum: longestSignatureSeconds,
-    description: 'The number of seconds for which the URL is valid. Default: `files.signedUrlSeconds` of the document, 3600.'
-  }))
+  expiresIn: Optional.Integer(
+    'The number of seconds for which the URL is valid. Default: `files.signedUrlSeconds` of the document, 3600.',
+    { minimum: 1, maximum: longestSignatureSeconds }
+  )
 })
 export const SignedUrl = named(
   'SignedUrl',
@@ -80,7 +79,7 @@ export const Announcement = ClosedObject({
   size: Type.Integer(
     { minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The size in bytes. The content must have exactly this size.' }
   ),
-  bucket: Type.Optional(Type.String({ description: 'The bucket of the file. Default: `private`.' })),
+  bucket: Optional.String('The bucket of the file. Default: `private`.'),
   entityType: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),
   entityId: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),
   metadata: Type.Optional(
@@ -99,7 +98,7 @@ export const SignedUpload = named(
 )
 
 export const ContentQuery = ClosedObject({
-  tenant: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
+  tenant: Type.String({ pattern: tenantIdPattern }),
   size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   expires: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
   signature: Type.String({ maxLength: 100 })
@@ -109,12 +108,8 @@ export const ContentQuery = ClosedObject({
 export const UploadForm = Type.Object({
   file: Type.String({ format: 'binary' }),
   entityType: Type.Optional(Type.String({ maxLength: maxEntityLength })),
-  entityId: Type.Optional(
-    Type.String({ maxLength: maxEntityLength, description: 'The id of the entity that the file belongs to. Required with `entityType`.' })
-  ),
-  public: Type.Optional(Type.Boolean({ description: 'Allows anyone to download the file. Default: true for a public bucket.' })),
-  bucket: Type.Optional(
-    Type.String({ description: 'The bucket of the file. Default: `public` if `public` is true, otherwise `private`.' })
-  ),
-  metadata: Type.Optional(Type.String({ description: `Metadata of the file as a JSON object of at most ${maxMetadataLength} characters.` }))
+  entityId: Optional.String('The id of the entity that the file belongs to. Required with `entityType`.', { maxLength: maxEntityLength }),
+  public: Optional.Boolean('Allows anyone to download the file. Default: true for a public bucket.'),
+  bucket: Optional.String('The bucket of the file. Default: `public` if `public` is true, otherwise `private`.'),
+  metadata: Optional.String(`Metadata of the file as a JSON object of at most ${maxMetadataLength} characters.`)
 })

@@ -1,12 +1,14 @@
 /** `app.files`, and the methods for its endpoints. */
+import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
-import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Tenants } from '../tenancy/index.js'
-import type { Bucket, Buckets } from './buckets.js'
+import { reading } from './body.js'
+import type { Buckets } from './buckets.js'
+import { disposition, headerOf } from './content-type.js'
 import { shownFile } from './events.js'
 import { describe } from './input.js'
 import { createFileParts } from './parts.js'
@@ -16,7 +18,7 @@ import { createResumable } from './resumable.js'
 import { createSignedUploads, type Signer } from './signed-uploads.js'
 import { keyOf } from './store.js'
 import { createTransforms, createTransformStore } from './transforms.js'
-import type { Entity, Files, StoredFile } from './types.js'
+import type { Files, StoredFile } from './types.js'
 import { createUploads, type UploadParts } from './uploads.js'
 
 export interface FilesParts extends UploadParts {
@@ -27,6 +29,8 @@ export interface FilesParts extends UploadParts {
   readonly signer: Signer | null
   /** The prefix of the endpoints' paths. */
   readonly prefix: string
+  /** Milliseconds over which an upload must bring 1 KB a second. */
+  readonly slowMs: number
   /** How long signed URLs are valid, if the request does not set it. */
   readonly signedUrlSeconds: number
 }
@@ -34,15 +38,15 @@ export interface FilesParts extends UploadParts {
 /** The service, and the methods for its plugin. */
 export type FilesService = ReturnType<typeof createFiles>
 
-export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefix, ...parts }: FilesParts) {
+export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowMs, prefix, ...parts }: FilesParts) {
   const { objects, store, quarantine, now } = parts
   const uploads = createUploads(parts)
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
   const fileParts = createFileParts(objects, parts.dbFor)
   const removal = createRemoval({ ...parts, transforms, parts: fileParts })
-  const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, seconds: signedUrlSeconds })
+  const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, prefix, seconds: signedUrlSeconds })
 
-  const service: Files = {
+  const files: Files = {
     async put (tenant: Owner, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {
       const found = await tenants.get(tenant)
       if (found === null) throw failure('tenantUnknown')
@@ -50,10 +54,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
       const described = describe(fields, buckets)
       return await uploads.inPlace(tenant, async () => {
         const { bucket } = described
-        const entity = described.entityType === null || described.entityId === null
-          ? null
-          : { type: described.entityType, id: described.entityId }
-        const received = await uploads.receive(found, { bytes, expected: size ?? null, declaredType: contentType, bucket, entity, by })
+        const incoming = { bytes, expected: size ?? null, declaredType: contentType, bucket, entity: described, by }
+        const received = await uploads.receive(found, incoming)
         return await uploads.finish(found, received, described, by)
       })
     },
@@ -69,17 +71,13 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
   }
 
   return {
-    ...service,
+    files,
     tenants,
     buckets,
     log: parts.log,
-    /** Call it when files of the tenant may have been committed. */
-    wake (tenant: Owner) {
-      parts.emitter()?.wake()
-      quarantine?.wake(tenant)
-    },
-    /** The file that a workflow step created. */
-    findMade: (tenant: Owner, origin: string) => store.findMade(tenant, origin),
+    store,
+    /** See `reading` in body.ts. */
+    reading: <T>(raw: IncomingMessage, work: (slow: Promise<never>) => Promise<T>) => reading(raw, slowMs, work),
     /** A file as the endpoints return it. */
     shown (file: StoredFile) {
       const shown = shownFile(file)
@@ -90,18 +88,19 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     transforms,
     signed,
     resumable: createResumable({ ...parts, uploads, removal, buckets, parts: fileParts }),
-    /** A file that is readable or in quarantine. */
-    findStored: (tenant: Owner, id: string): Promise<StoredFile | null> => store.findStored(tenant, id),
     /** The bytes of a file that was found. */
     bytesOf: ({ tenant, id }: StoredFile, range?: ByteRange): Promise<Readable | null> => objects.get(keyOf(tenant, id), range),
-    listIn: (tenant: Owner, entity: Entity, inBuckets: readonly Bucket[], page: Page, withQuarantined: boolean) =>
-      store.list(tenant, entity, inBuckets.map(({ name }) => name), page, withQuarantined),
     /** A signed URL for a download, from this server or from the store. */
-    async signDownload ({ tenant, id, bucket, scan }: StoredFile, disposition: string, contentType: string, seconds = signedUrlSeconds) {
+    async signDownload ({ tenant, id, bucket, name, contentType, scan }: StoredFile, seconds = signedUrlSeconds) {
       if (scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: download it with a token' })
       const expires = Math.floor(now() / 1000) + seconds
       const expiresAt = new Date(expires * 1000)
-      const remote = await objects.sign(keyOf(tenant, id), { method: 'GET', seconds, contentType, contentDisposition: disposition })
+      const remote = await objects.sign(keyOf(tenant, id), {
+        method: 'GET',
+        seconds,
+        contentType: headerOf(contentType),
+        contentDisposition: disposition(name, false)
+      })
       if (remote !== null) return { url: remote.url, expiresAt }
       if (signer === null) throw failure('signingNotConfigured')
       const signature = signer.sign({ method: 'GET', tenant, bucket, id, expires })

@@ -3,62 +3,43 @@
  * announcement on, and released if the bytes do not arrive.
  */
 import { createHmac, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
-import { type Readable, Writable } from 'node:stream'
+import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import type { Static } from 'typebox'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
 import { dayMs } from '../../lib/time/spans.js'
-import type { Buckets } from './buckets.js'
-import { writeCreated } from './events.js'
-import { Intake } from './intake.js'
+import type { Bucket, Buckets } from './buckets.js'
+import { exactly, Intake } from './intake.js'
 import type { Removal } from './removal.js'
+import type { ContentQuery } from './schemas.js'
 import { keyOf, uploadKeyOf } from './store.js'
 import type { FileScan, StoredFile, Uploader } from './types.js'
-import { expiryOf, type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import { type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }
 
-export interface AnnouncedFile {
-  readonly id: string
-  readonly method: 'PUT'
-  /** A path of this server, or a URL of the store. */
-  readonly url: string
-  readonly headers: Readonly<Record<string, string>>
-  readonly expiresAt: Date
-}
-
-/** The announced properties of the bytes. */
-export interface AnnouncedBytes {
-  readonly contentType: string
-  readonly size: number
-}
-
-/** The parameters of an upload's URL. */
-export interface SignedGrant {
-  readonly size: number
-  /** Seconds since 1970. */
-  readonly expires: number
-  readonly signature: string
-}
-
-export interface SignedUploadParts extends UploadParts {
+interface SignedUploadParts extends Pick<UploadParts, 'objects' | 'store' | 'now' | 'log'> {
   readonly uploads: Uploads
   readonly removal: Removal
   readonly buckets: Buckets
   readonly signer: Signer | null
+  /** The prefix of the endpoints' paths. */
+  readonly prefix: string
   /** How long a URL is valid. */
   readonly seconds: number
 }
 
-export type SignedUploads = ReturnType<typeof createSignedUploads>
-
 export function createSignedUploads (parts: SignedUploadParts) {
-  const { objects, store, dbFor, emitter, quarantine, uploads, removal, buckets, signer, seconds, now, log } = parts
+  const { objects, store, uploads, removal, buckets, signer, prefix, seconds, now, log } = parts
   return {
-    /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused` and `signingNotConfigured`. */
-    async announce (tenant: UploadTenant, described: FileProperties, bytes: AnnouncedBytes, by: Uploader): Promise<AnnouncedFile> {
+    /**
+     * Announces a file. `url` is a path of this server, or a URL of the store. Rejects with `fileTooLarge`, `planLimit`,
+     * `fileTypeRefused` and `signingNotConfigured`.
+     */
+    async announce (tenant: UploadTenant, described: FileProperties, bytes: Pick<StoredFile, 'contentType' | 'size'>, by: Uploader) {
       const { contentType, size } = bytes
       const id = randomUUID()
       const expires = Math.floor(now() / 1000) + seconds
@@ -66,22 +47,21 @@ export function createSignedUploads (parts: SignedUploadParts) {
       if (remote === null && signer === null) throw failure('signingNotConfigured')
       const expiresAt = new Date(expires * 1000)
       await uploads.announce(tenant, described, { id, contentType, size, expiresAt }, by)
-      if (remote !== null) return { id, method: 'PUT', url: remote.url, headers: remote.headers, expiresAt }
+      const announced = { id, method: 'PUT' as const, expiresAt }
+      if (remote !== null) return { ...announced, url: remote.url, headers: { ...remote.headers } }
       const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: '', id, size, expires })
-      const url = `/files/${id}/content?tenant=${tenant.id}&size=${size}&expires=${expires}&signature=${signature}`
-      return { id, method: 'PUT', url, headers: { 'content-type': contentType }, expiresAt }
+      const url = `${prefix}/files/${id}/content?tenant=${tenant.id}&size=${size}&expires=${expires}&signature=${signature}`
+      return { ...announced, url, headers: { 'content-type': contentType } }
     },
 
     /**
-     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid` and `stateConflict`. Rejects with `badRequest` for a
-     * wrong number of bytes.
-     *
-     * @param length  of the request; null if unknown
+     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid` and `stateConflict`, and with `badRequest` for a wrong
+     * number of bytes. `length`: of the request; null if unknown.
      */
     async receive (
       tenant: Owner,
       id: string,
-      { size, expires, signature }: SignedGrant,
+      { size, expires, signature }: Omit<Static<typeof ContentQuery>, 'tenant'>,
       bytes: () => Readable,
       length: number | null
     ): Promise<void> {
@@ -89,14 +69,15 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const isSigned = expires * 1000 > now() &&
         signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
       if (!isSigned) throw failure('urlSignatureInvalid')
-      if (length !== null && length !== size) throw wrongSize(size)
+      const wrongSize = () => sizeRefused(size)
+      if (length !== null && length !== size) throw wrongSize()
       const found = await store.findUpload(tenant, id)
       if (found === null) throw failure('urlSignatureInvalid')
       await uploads.inPlace(tenant, async () => {
         if (!await store.move(tenant, id, 'pending', 'receiving', new Date(now() + receivingMs))) {
           throw failure('stateConflict', { message: 'The content of this file has already been uploaded, or is being uploaded' })
         }
-        const intake = new Intake({ ...exactly(size), declaredType: undefined, judge: () => {} })
+        const intake = new Intake({ ...exactly(size, wrongSize), declaredType: undefined, judge: () => {} })
         try {
           await transfer(bytes(), intake, (stream) => objects.put(keyOf(tenant, id), stream, found.file.contentType))
         } catch (error) {
@@ -114,17 +95,18 @@ export function createSignedUploads (parts: SignedUploadParts) {
     },
 
     /** Makes the file readable once its bytes have arrived. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
-    async confirm (tenant: Owner, given: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
+    async confirm (tenant: Owner, given: string, by: Uploader, permit: (bucket: Bucket) => void | Promise<void>): Promise<StoredFile> {
       const found = await store.findUpload(tenant, given)
       if (found === null) throw failure('notFound')
       const { id } = found.file
-      await permit(found.file.bucket)
+      const bucket = buckets.find(found.file.bucket)
+      if (bucket === undefined) throw failure('notFound')
+      await permit(bucket)
       if (found.status === 'ready') return found.file
       if (found.status === 'quarantined') {
         if (found.file.createdBy !== by.sub) throw failure('notFound')
         return { ...found.file, scan: waiting }
       }
-      const bucket = buckets.get(found.file.bucket, '/params/fileId')
       const key = keyOf(tenant, id)
       const { size, contentType: declaredType } = found.file
       const uploadKey = uploadKeyOf(tenant, id)
@@ -137,23 +119,21 @@ export function createSignedUploads (parts: SignedUploadParts) {
         if (await isThere(uploadKey)) await objects.copy(uploadKey, key)
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
-        const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
+        const intake = new Intake({
+          ...exactly(size, () => sizeRefused(size)),
+          declaredType,
+          judge: (contentType) => requireType(bucket, contentType)
+        })
         try {
-          await pipeline(stored, intake, nowhere())
+          await pipeline(stored, intake.resume())
         } catch (error) {
           if (intake.refusal === undefined) throw error
           await removal.drop(tenant, id, ['pending', 'receiving'])
           throw error
         }
         const file = { ...found.file, contentType: intake.contentType, sha256: intake.sha256 }
-        const complete = await dbFor(tenant).transaction().execute(async (transaction) => {
-          const complete = await store.complete(transaction, file, expiryOf(bucket, new Date(now())))
-          if (complete !== null) await writeCreated(transaction, emitter(), complete, by)
-          return complete
-        })
+        const complete = await uploads.completeAnnounced(file, bucket, by)
         if (complete !== null) {
-          emitter()?.wake()
-          quarantine?.wake(tenant)
           await objects.delete(uploadKey).catch((err: unknown) => {
             log.warn({ err, tenant, file: id }, 'the upload of a confirmed file could not be deleted; it is deleted with the file')
           })
@@ -175,17 +155,8 @@ export function createSignedUploads (parts: SignedUploadParts) {
   }
 }
 
-/** Intake options for an upload with booked storage. */
-function exactly (size: number) {
-  return { limit: { maxBytes: size, refusal: () => wrongSize(size) }, exact: size, hold: null }
-}
-
-function wrongSize (size: number): TenantryError {
+function sizeRefused (size: number): TenantryError {
   return failure('badRequest', { message: `The body must have the announced size of ${size} bytes` })
-}
-
-function nowhere (): Writable {
-  return new Writable({ write: (_chunk, _encoding, callback) => callback() })
 }
 
 const info = 'service-file-urls'

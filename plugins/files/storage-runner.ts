@@ -12,9 +12,8 @@ import {
   isStorageOperation, type StepCall, type StepRunner, type StorageOperation,
   storageStep
 } from '../../lib/workflows/service-steps.js'
-import { headerOf, isText } from './content-type.js'
-import { disposition } from './download.js'
-import { describe } from './input.js'
+import { decodedText, isText } from './content-type.js'
+import { describe, type UploadFields } from './input.js'
 import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
 
@@ -23,21 +22,16 @@ const maxContentBytes = 524_288 // that `get` reads: as base64 they fit into a s
 type Params = Readonly<Record<string, unknown>>
 type Operation = (tenant: Owner, params: Params, call: StepCall) => Promise<unknown>
 
-interface NewFile {
-  readonly name: string
+interface NewFile extends UploadFields {
   readonly contentType: string
-  readonly bucket: string | undefined
-  readonly entityType?: string | null | undefined
-  readonly entityId?: string | null | undefined
-  readonly metadata?: string | undefined
 }
 
 export function createStorageRunner (service: FilesService): StepRunner {
-  const { buckets, uploads, removal, tenants, shown } = service
+  const { buckets, uploads, removal, store, tenants, shown } = service
 
   async function existing (tenant: Owner, params: Params): Promise<StoredFile> {
     const id = idIn(params)
-    const file = id === null ? null : await service.get(tenant, id)
+    const file = id === null ? null : await store.find(tenant, id)
     if (file === null || buckets.find(file.bucket) === undefined) throw fileUnknown()
     return file
   }
@@ -63,7 +57,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
       })
     } catch (error) {
       // Another attempt of the run stored the file first.
-      const made = isFailure(error, 'conflict') ? await service.findMade(tenant, origin) : null
+      const made = isFailure(error, 'conflict') ? await store.findMade(tenant, origin) : null
       if (made === null) throw error
       return made
     }
@@ -71,7 +65,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
 
   const operations = {
     async put (tenant, params, call) {
-      const made = await service.findMade(tenant, call.idempotencyKey)
+      const made = await store.findMade(tenant, call.idempotencyKey)
       if (made !== null) return shown(made)
       const content = contentIn(params)
       const file = {
@@ -92,7 +86,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
       const bytes = await service.bytesOf(file)
       if (bytes === null) throw fileUnknown()
       const content = await buffer(addAbortSignal(signal, bytes))
-      const text = isText(file.contentType) ? textOf(content) : null
+      const text = isText(file.contentType) ? decodedText(content) : null
       return { ...shown(file), content: text ?? content.toString('base64'), encoding: text === null ? 'base64' : 'utf8' }
     },
 
@@ -105,7 +99,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     },
 
     async copy (tenant, params, call) {
-      const made = await service.findMade(tenant, call.idempotencyKey)
+      const made = await store.findMade(tenant, call.idempotencyKey)
       if (made !== null) return shown(made)
       const original = await existing(tenant, params)
       const { name, contentType, size, bucket, entityType, entityId, metadata } = original
@@ -121,12 +115,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
 
     async sign (tenant, params) {
       const file = await existing(tenant, params)
-      const { url, expiresAt } = await service.signDownload(
-        file,
-        disposition(file.name, false),
-        headerOf(file.contentType),
-        secondsIn(params)
-      )
+      const { url, expiresAt } = await service.signDownload(file, secondsIn(params))
       return { url, expiresAt: expiresAt.toISOString() }
     }
   } as const satisfies Record<StorageOperation, Operation>
@@ -182,16 +171,6 @@ function secondsIn ({ expiresIn }: Params): number | undefined {
     throw invalidInput('/params/expiresIn', `must be a whole number of seconds from 1 to ${longestSignatureSeconds}`, 'type')
   }
   return seconds
-}
-
-/** null if the bytes are not text. */
-function textOf (content: Buffer): string | null {
-  if (content.includes(0)) return null
-  try {
-    return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(content)
-  } catch {
-    return null
-  }
 }
 
 function fileUnknown (): Error {

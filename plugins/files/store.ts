@@ -13,41 +13,18 @@ export type Writer = Transaction<SystemTables>
 type Row = Selectable<SystemTables['tenantry.files']>
 
 /** A file whose bytes are missing or unconfirmed. */
-export interface NewRow {
-  readonly tenant: Owner
-  readonly id: string
+export interface NewFile extends Omit<StoredFile, 'sha256' | 'scan'> {
   /** Default: pending. */
   readonly status?: 'pending' | 'resumable'
-  readonly bucket: string
-  readonly name: string
-  readonly contentType: string
-  readonly size: number
   readonly counted: number
-  readonly entityType: string | null
-  readonly entityId: string | null
-  readonly metadata: Readonly<Record<string, unknown>>
-  readonly createdBy: string
-  readonly createdAt: Date
   readonly expiresAt: Date
 }
 
 /** An expired row. */
-export interface ExpiredFile {
-  readonly tenant: Owner
-  readonly id: string
+export interface ExpiredFile extends Pick<StoredFile, 'tenant' | 'id'> {
   readonly status: FileStatus
   /** As text, which keeps all digits. */
   readonly expires: string
-}
-
-/** A removed row. */
-export interface RemovedFile {
-  readonly file: StoredFile
-  readonly counted: number
-  /** Whether the file was readable until now. */
-  readonly wasReady: boolean
-  /** Whether the file was in quarantine until now. */
-  readonly wasQuarantined: boolean
 }
 
 export type FileStore = ReturnType<typeof createFileStore>
@@ -57,27 +34,20 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
   const table = 'tenantry.files'
 
   const found = (tenant: Owner, id: string) =>
-    dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
+    dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where(notExpired)
 
   return {
     /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
-    async insert (writer: Writer, row: NewRow): Promise<void> {
+    async insert (writer: Writer, row: NewFile): Promise<void> {
       if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
       await writer.insertInto(table).values({
         tenant_id: row.tenant,
         id: row.id,
         status: row.status ?? 'pending',
-        bucket: row.bucket,
-        name: row.name,
-        content_type: row.contentType,
-        size: row.size,
+        ...columnsOf(row),
         counted: row.counted,
         sha256: null,
-        entity_type: row.entityType,
-        entity_id: row.entityId,
-        metadata: stringifyJson(row.metadata),
         created_by: row.createdBy,
-        created_at: row.createdAt,
         expires_at: row.expiresAt
       }).execute()
     },
@@ -90,47 +60,36 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       if (!await lockTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
       const row = await writer.updateTable(table).set({
         ...isScanned ? { status: 'quarantined', scan_at: file.createdAt } : { status: 'ready' },
-        bucket: file.bucket,
-        name: file.name,
-        content_type: file.contentType,
-        size: file.size,
+        ...columnsOf(file),
         counted: file.size,
         sha256: file.sha256,
-        entity_type: file.entityType,
-        entity_id: file.entityId,
-        metadata: stringifyJson(file.metadata),
-        created_at: file.createdAt,
         expires_at: expiresAt,
         ...origin !== null && { origin }
-      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable']).where(
-        notExpired
-      )
-        .returningAll().executeTakeFirst()
-      return row === undefined ? null : fileOf(row)
+      }).where('tenant_id', '=', file.tenant).where('id', '=', file.id).where('status', 'in', ['pending', 'receiving', 'resumable'])
+        .where(notExpired).returningAll().executeTakeFirst()
+      return fileOrNull(row)
     },
 
     /** A readable file. */
     async find (tenant: Owner, id: string): Promise<StoredFile | null> {
-      const row = await found(tenant, id).where('status', '=', 'ready').where(notExpired).executeTakeFirst()
-      return row === undefined ? null : fileOf(row)
+      return fileOrNull(await found(tenant, id).where('status', '=', 'ready').executeTakeFirst())
+    },
+
+    /** A file that is readable or in quarantine. */
+    async findStored (tenant: Owner, id: string): Promise<StoredFile | null> {
+      return fileOrNull(await found(tenant, id).where('status', 'in', ['ready', 'quarantined']).executeTakeFirst())
     },
 
     /** The file that a workflow step created. */
     async findMade (tenant: Owner, origin: string): Promise<StoredFile | null> {
       const row = await dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('origin', '=', origin)
         .executeTakeFirst()
-      return row === undefined ? null : fileOf(row)
-    },
-
-    /** A file that is readable or in quarantine. */
-    async findStored (tenant: Owner, id: string): Promise<StoredFile | null> {
-      const row = await found(tenant, id).where('status', 'in', ['ready', 'quarantined']).where(notExpired).executeTakeFirst()
-      return row === undefined ? null : fileOf(row)
+      return fileOrNull(row)
     },
 
     /** A file that has not expired, in any state but `removed`. */
     async findUpload (tenant: Owner, id: string): Promise<{ readonly file: StoredFile, readonly status: FileStatus } | null> {
-      const row = await found(tenant, id).where('status', '<>', 'removed').where(notExpired).executeTakeFirst()
+      const row = await found(tenant, id).where('status', '<>', 'removed').executeTakeFirst()
       return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
@@ -158,19 +117,17 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return { data: rows.map(fileOf), total }
     },
 
-    /** Withdraws the file from readers. undefined if it is in none of the states. The sweep deletes the object if the caller does not. */
-    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date): Promise<RemovedFile | undefined> {
+    /**
+     * Withdraws the file from readers; `status` is its state until now. undefined if it is in none of the states. The sweep deletes the
+     * object if the caller does not.
+     */
+    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date) {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
       await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at, scan_at: null, origin: null })
         .where('tenant_id', '=', tenant).where('id', '=', id).execute()
-      return {
-        file: fileOf(row),
-        counted: Number(row.counted),
-        wasReady: row.status === 'ready',
-        wasQuarantined: row.status === 'quarantined'
-      }
+      return { file: fileOf(row), counted: Number(row.counted), status: row.status }
     },
 
     /** Deletes the row of a removed file after its object. */
@@ -201,7 +158,25 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 /** The next sweep removes expired files. */
 const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
 
-export function fileOf (row: Row): StoredFile {
+/** The columns that both a new and a complete upload set. */
+function columnsOf (file: Omit<StoredFile, 'sha256'>) {
+  return {
+    bucket: file.bucket,
+    name: file.name,
+    content_type: file.contentType,
+    size: file.size,
+    entity_type: file.entityType,
+    entity_id: file.entityId,
+    metadata: stringifyJson(file.metadata),
+    created_at: file.createdAt
+  }
+}
+
+export function fileOrNull (row: Row | undefined): StoredFile | null {
+  return row === undefined ? null : fileOf(row)
+}
+
+function fileOf (row: Row): StoredFile {
   return {
     id: row.id,
     tenant: tenantRef(row.tenant_id),

@@ -30,11 +30,11 @@ export interface MadeImage extends Pick<Transform, 'contentType' | 'size' | 'sha
   readonly bytes: (range?: ByteRange) => Promise<Readable | null>
 }
 
-export interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage' | 'now' | 'log'> {
-  readonly transforms: TransformStore
-}
-
 export type Transforms = ReturnType<typeof createTransforms>
+
+interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage' | 'now' | 'log'> {
+  readonly transforms: ReturnType<typeof createTransformStore>
+}
 
 export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', retryIn(retryAfter))
@@ -107,15 +107,16 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
   }
 
   return {
-    /**
-     * The image for the parameters; null without parameters. Rejects with `badRequest` for a file that is not an image or is too large.
-     * Rejects with `transformsBusy`.
-     */
+    /** null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large. */
     async of (file: StoredFile, parameters: ImageTransform): Promise<MadeImage | null> {
       const text = transformName(parameters)
       if (text === null) return null
       if (file.scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: it cannot be transformed' })
-      if (!imageTypes.has(file.contentType)) throw typeRefused(file.contentType)
+      if (!imageTypes.has(file.contentType)) {
+        throw failure('badRequest', {
+          message: `Files of the type ${file.contentType} cannot be transformed: only JPEG, PNG, WebP, AVIF and GIF images can`
+        })
+      }
       const name = hash('sha256', text).slice(0, 32)
       const key = transformKey(file.tenant, file.id, name)
       let making = running.get(key)
@@ -134,12 +135,6 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
   }
 }
 
-function typeRefused (contentType: string): Error {
-  return failure('badRequest', {
-    message: `Files of the type ${contentType} cannot be transformed: only JPEG, PNG, WebP, AVIF and GIF images can`
-  })
-}
-
 function transformKey (tenant: Owner, id: string, name: string): string {
   return `${keyOf(tenant, id)}-${name}`
 }
@@ -148,20 +143,11 @@ const table = 'tenantry.file_transforms'
 const maxOfFile = 50
 
 /** An image made from a file. */
-interface Transform {
-  readonly tenant: Owner
+interface Transform extends Pick<StoredFile, 'tenant' | 'contentType' | 'size' | 'sha256' | 'createdAt'> {
   readonly file: string
-  /** The name, from the parameters. */
+  /** From the parameters. */
   readonly name: string
-  readonly contentType: string
-  /** Bytes. */
-  readonly size: number
-  /** In hexadecimal. */
-  readonly sha256: string
-  readonly createdAt: Date
 }
-
-type TransformStore = ReturnType<typeof createTransformStore>
 
 export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {

@@ -7,7 +7,7 @@ import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ReceivedForm } from '../../lib/runtime/route-call.js'
-import type { DeclaredForm } from '../../lib/runtime/services.js'
+import type { Forms } from '../../lib/runtime/services.js'
 import type { StepRunner } from '../../lib/workflows/service-steps.js'
 
 /** The reason why a file is in quarantine. */
@@ -84,9 +84,6 @@ export interface Files {
   permissions(bucket: string): readonly string[] | null
 }
 
-export type { DeclaredForm } from '../../lib/runtime/services.js'
-export type { ReceivedForm } from '../../lib/runtime/route-call.js'
-
 declare module 'fastify' {
   interface FastifyInstance {
     routeFiles: RouteFiles
@@ -97,7 +94,7 @@ declare module 'fastify' {
   }
 }
 
-export interface RouteFiles<Request = FastifyRequest> {
+interface RouteFiles {
   readonly rules: FileRules
   /** Runs workflow steps of the type `storage`. */
   readonly step: StepRunner
@@ -105,5 +102,5 @@ export interface RouteFiles<Request = FastifyRequest> {
    * Reads the form of the request. Its files are not readable before `complete`. Rejects with `mediaTypeUnsupported`, `badRequest`,
    * `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow` and `tenantRequired`; nothing is left then.
    */
-  receive(request: Request, form: DeclaredForm): Promise<ReceivedForm>
+  receive: Forms<FastifyRequest>['receive']
 }

@@ -12,12 +12,11 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
-import type { Owner, TenantId } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { callerOf } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { tenantOf } from '../tenancy/required.js'
+import type { TenantRecord } from '../tenancy/tenant.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Bucket, type PartLimit, sizeLimit } from './buckets.js'
@@ -25,8 +24,8 @@ import { essenceOf } from './content-type.js'
 import { writeCreated } from './events.js'
 import { holdStorage, Intake, type StorageHold } from './intake.js'
 import type { Quarantine } from './quarantine.js'
-import { type FileStore, keyOf, type Writer } from './store.js'
-import type { Entity, StoredFile, Uploader } from './types.js'
+import { type FileStore, keyOf, type NewFile, type Writer } from './store.js'
+import type { StoredFile, Uploader } from './types.js'
 
 const maxOfTenant = 100 // uploads at a time, in each process
 const maxInAll = 1000
@@ -34,11 +33,7 @@ const retryAfter = 5 // s
 const fieldBytes = 65_536 // maximum bytes of a request besides the file
 const longestUpload = dayMs // after which the sweep counts an upload's process as ended
 
-export interface UploadTenant {
-  readonly id: TenantId
-  /** The tier. */
-  readonly plan: string
-}
+export type UploadTenant = Pick<TenantRecord, 'id' | 'plan'>
 
 export interface IncomingFile {
   readonly bytes: Readable
@@ -49,8 +44,8 @@ export interface IncomingFile {
   readonly bucket: Bucket | null
   /** The part of a route's form that contains the file. */
   readonly part?: Part | undefined
-  /** null if not known yet. A deletion of the entity ends the upload. */
-  readonly entity?: Entity | null
+  /** Set if it is known already. A deletion of the entity ends the upload. */
+  readonly entity?: Pick<StoredFile, 'entityType' | 'entityId'> | undefined
   readonly by: Uploader
 }
 
@@ -59,22 +54,8 @@ export interface Part extends PartLimit {
 }
 
 /** An upload whose bytes are stored. Callers cannot read it yet. */
-export interface Received {
-  readonly id: string
-  readonly size: number
-  readonly sha256: string
-  readonly contentType: string
+export interface Received extends Pick<StoredFile, 'id' | 'size' | 'sha256' | 'contentType'> {
   readonly hold: StorageHold
-}
-
-/** A file whose bytes arrive later. */
-export interface Announcement {
-  readonly id: string
-  readonly contentType: string
-  readonly size: number
-  /** Default: pending. */
-  readonly status?: 'pending' | 'resumable'
-  readonly expiresAt: Date
 }
 
 /** The properties that are stored with the bytes. */
@@ -110,13 +91,12 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   /** Stores the bytes. On failure nothing of them is left. */
   async function receive (
     tenant: UploadTenant,
-    { bytes, expected, declaredType, bucket, part, entity = null, by }: IncomingFile
+    { bytes, expected, declaredType, bucket, part, entity, by }: IncomingFile
   ): Promise<Received> {
     const id = randomUUID()
     const limit = limitOf(tenant.plan, bucket, part)
     if (expected !== null && expected - fieldBytes > limit.maxBytes) throw limit.refusal(expected)
     const hold = holdStorage(usage(), tenant.id, expected !== null, limit.maxBytes)
-    const received = { id, size: 0, sha256: '', contentType: '', hold }
     try {
       if (expected !== null) await hold.need(Math.min(expected, limit.maxBytes))
       const at = now()
@@ -129,8 +109,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
           contentType: '',
           size: 0,
           counted: 0,
-          entityType: entity?.type ?? null,
-          entityId: entity?.id ?? null,
+          entityType: entity?.entityType ?? null,
+          entityId: entity?.entityId ?? null,
           metadata: {},
           createdBy: by.sub,
           createdAt: new Date(at),
@@ -143,9 +123,9 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       }
       const intake = new Intake({ limit, hold, expected, declaredType, judge })
       await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
-      return { ...received, size: intake.size, sha256: intake.sha256, contentType: intake.contentType }
+      return { id, size: intake.size, sha256: intake.sha256, contentType: intake.contentType, hold }
     } catch (error) {
-      await discard(tenant.id, received)
+      await discard(tenant.id, { id, hold })
       throw error
     }
   }
@@ -154,10 +134,10 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   async function announce (
     tenant: UploadTenant,
     { bucket, origin: _origin, ...details }: FileProperties,
-    announced: Announcement,
+    announced: Pick<NewFile, 'id' | 'contentType' | 'size' | 'status' | 'expiresAt'>,
     by: Uploader
   ): Promise<void> {
-    const { id, contentType, size, status = 'pending', expiresAt } = announced
+    const { contentType, size } = announced
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
     requireType(bucket, essenceOf(contentType))
@@ -167,16 +147,12 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       await dbFor(tenant.id).transaction().execute(async (transaction) => {
         await store.insert(transaction, {
           ...details,
+          ...announced,
           tenant: tenant.id,
-          id,
-          status,
           bucket: bucket.name,
-          contentType,
-          size,
           counted: usage() === null ? 0 : size,
           createdBy: by.sub,
-          createdAt: new Date(now()),
-          expiresAt
+          createdAt: new Date(now())
         })
         await hold.settle(size, transaction)
       })
@@ -217,13 +193,29 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     return complete
   }
 
+  /** Call it when files of the tenant may have been committed. */
+  function wake (tenant: Owner): void {
+    emitter()?.wake()
+    quarantine?.wake(tenant)
+  }
+
+  /** Makes an announced file readable. null if it has expired or was ended. */
+  async function completeAnnounced (file: StoredFile, bucket: Bucket, by: Uploader): Promise<StoredFile | null> {
+    const done = await dbFor(file.tenant).transaction().execute(async (transaction) => {
+      const done = await store.complete(transaction, file, expiryOf(bucket, new Date(now())))
+      if (done !== null) await writeCreated(transaction, emitter(), done, by)
+      return done
+    })
+    if (done !== null) wake(file.tenant)
+    return done
+  }
+
   /** Makes the file readable. On failure nothing of it is left. */
   async function finish (tenant: UploadTenant, received: Received, described: FileProperties, by: Uploader): Promise<StoredFile> {
     try {
       const file = fileOf(tenant, received, described, by)
       const done = await dbFor(tenant.id).transaction().execute((transaction) => complete(transaction, file, received, described, by))
-      emitter()?.wake()
-      quarantine?.wake(tenant.id)
+      wake(tenant.id)
       return done
     } catch (error) {
       await discard(tenant.id, received)
@@ -247,12 +239,13 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   return {
-    limitOf,
     announce,
     receive,
     fileOf,
     complete,
+    completeAnnounced,
     finish,
+    wake,
     discard,
     /** Runs an upload within the limits of concurrent uploads. */
     inPlace: <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
@@ -277,7 +270,7 @@ export async function transfer<T> (bytes: Readable, intake: Intake, put: (stream
   throw intake.refusal ?? sourceError ?? stored.reason
 }
 
-export function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
+function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
   return lifetimeMs === null ? null : new Date(at.getTime() + lifetimeMs)
 }
 
@@ -290,11 +283,7 @@ function typeRefused (owner: string, contentType: string): Error {
   return failure('fileTypeRefused', { message: `${owner} does not accept files of the type ${contentType}` })
 }
 
+/** A route may be open to callers without a token. */
 export function uploaderOf (request: FastifyRequest): Uploader {
-  return { sub: callerOf(request).sub, actor: actorOf(request) }
-}
-
-export function uploadTenantOf (request: FastifyRequest): UploadTenant {
-  const id = tenantOf(request)
-  return { id, plan: request.tenant?.plan ?? '' }
+  return { sub: request.auth?.sub ?? '', actor: actorOf(request) }
 }

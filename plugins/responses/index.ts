@@ -6,10 +6,11 @@
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
-import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
+import type { FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
 import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import { type AccountCall, accountOf, trustsTenantHeader } from '../../lib/http/account.js'
+import { limitWriting } from '../../lib/http/caller-left.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { isToolCall, whenEnded } from '../../lib/plugin/request-end.js'
@@ -38,15 +39,13 @@ async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerato
   }
 }
 
+const highSurrogate = /[\ud800-\udbff]/
+
 /** Surrogate pairs are not split: they are one character in UTF-8. */
 function endOfSlice (body: Buffer | string, start: number): number {
   const end = start + sliceSize
   if (end >= body.length) return body.length
-  return typeof body === 'string' && isHighSurrogate(body.charCodeAt(end - 1)) ? end + 1 : end
-}
-
-function isHighSurrogate (code: number): boolean {
-  return code >= 0xd800 && code <= 0xdbff
+  return typeof body === 'string' && highSurrogate.test(body.charAt(end - 1)) ? end + 1 : end
 }
 
 declare module 'fastify' {
@@ -91,7 +90,7 @@ export default definePlugin<ResponsesOptions>({
   observesRoutes: true,
   options: { maxUnsentBytes: whole(1_048_576, 1_073_741_824), writeTimeoutMs: whole(100, 600_000) },
   setup (app, { maxUnsentBytes = 67_108_864, writeTimeoutMs = 30_000 }) {
-    const ledger = new Ledger({ maxBytes: maxUnsentBytes })
+    const ledger = new Ledger(maxUnsentBytes)
     const largeRoutes = new LargeRoutes()
     let trustsHeader = false
     app.decorate('responses', {
@@ -109,16 +108,15 @@ export default definePlugin<ResponsesOptions>({
     app.server.on('connection', () => turns.connected())
     app.addHook('preClose', async () => largeRoutes.close())
 
-    const bodies = new Ledger({ maxBytes: maxBodies })
+    const bodies = new Ledger(maxBodies)
     const countBody: preParsingHookHandler = (request, reply, payload, done) => {
       const size = bodySize(request)
       const { socket } = request.raw
       if (size <= smallBody || !(socket instanceof Socket)) return done()
       const account = accountOf(request, trustsHeader)
       if (!bodies.admits(account, socket, size)) return done(tooManyBodies())
-      const held = bodies.hold(account, socket, size)
       // A request may wait for minutes with its body.
-      reply.raw.once('close', () => held.release())
+      reply.raw.once('close', bodies.hold(account, socket, size))
       done(null, new BodyChunks(payload))
     }
     app.addHook('onRoute', (route) => {
@@ -148,11 +146,10 @@ export default definePlugin<ResponsesOptions>({
         if (payload instanceof Readable) payload.destroy()
         return refuse(request, reply, done)
       }
-      const held = ledger.hold(account, socket, size)
-      reply.raw.once('close', () => held.release())
+      reply.raw.once('close', ledger.hold(account, socket, size))
       // A stream may wait for its source: its plugin decides how long.
       if (payload instanceof Readable) return done()
-      limitWriting(app, reply, socket, writeTimeoutMs)
+      limitWriting(request, reply, writeTimeoutMs)
       if (size < slicedResponse) return done()
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
       reply.header('content-length', Buffer.byteLength(payload))
@@ -203,11 +200,4 @@ function refuse (request: FastifyRequest, reply: FastifyReply, done: (error?: Er
   // The write may be committed, which an error status would deny. So the connection is closed instead.
   request.raw.socket.destroy()
   done()
-}
-
-/** Makes Node close a connection that reads nothing for that long. */
-function limitWriting (app: FastifyInstance, { raw }: FastifyReply, socket: Socket, writeTimeoutMs: number): void {
-  raw.setTimeout(writeTimeoutMs)
-  // Runs before Node's own listener, which may set the timeout of an idle connection.
-  raw.prependOnceListener('finish', () => socket.setTimeout(app.server.timeout))
 }

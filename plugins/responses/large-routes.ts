@@ -45,9 +45,7 @@ export class LargeRoutes {
 
   /**
    * Runs a route within this process, with the limits of a request. A call within a request that has a place needs no other one: it
-   * would wait for its own end.
-   *
-   * @param route method and path
+   * would wait for its own end. `route`: method and path.
    */
   async run (account: () => string, route: string, call: object, within: object, work: () => Promise<string>): Promise<string> {
     const key = () => `${account()} ${route}`

@@ -2,16 +2,6 @@
 import type { Socket } from 'node:net'
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 
-export interface LedgerOptions {
-  /** The maximum bytes of one account. A connection may have a quarter of it, and all accounts together four times as much. */
-  readonly maxBytes: number
-}
-
-/** The bytes of one response or body. Call `release` once. */
-export interface HeldBytes {
-  release(): void
-}
-
 const connectionShare = 4
 const processShare = 4
 
@@ -21,7 +11,8 @@ export class Ledger {
   private readonly byConnection = new WeakMap<Socket, number>()
   private total = 0
 
-  constructor ({ maxBytes }: LedgerOptions) {
+  /** @param maxBytes of one account; a connection may have a quarter of it, and all accounts together four times as much */
+  constructor (maxBytes: number) {
     this.maxBytes = maxBytes
   }
 
@@ -45,9 +36,10 @@ export class Ledger {
     return this.total + size <= max || (ofAccount + size) * this.byAccount.size <= max
   }
 
-  hold (account: string, connection: Socket, size: number): HeldBytes {
+  /** Counts the bytes of one response or body. Call the returned function once, to release them. */
+  hold (account: string, connection: Socket, size: number): () => void {
     this.add(account, connection, size)
-    return { release: () => this.add(account, connection, -size) }
+    return () => this.add(account, connection, -size)
   }
 
   private add (account: string, connection: Socket, size: number): void {

@@ -209,7 +209,6 @@ test('limits apply from the announcement on, and expired uploads are removed', a
     transforms: { deleteObjects: async () => {} },
     dbFor,
     usage: () => app.usage,
-    quarantine: null,
     emitter: () => null,
     now: Date.now,
     log: app.log

@@ -241,7 +241,6 @@ test("a deleted row's file stays unreadable if the sweep fails midway", async (t
     transforms: { deleteObjects: async () => {} },
     dbFor,
     usage: () => failing,
-    quarantine: null,
     emitter: () => null,
     now: Date.now,
     log: app.log
