@@ -93,6 +93,11 @@ const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before
 const datePattern = /^\d{4}-\d{2}-\d{2}$/
 const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i
 
+/** A member of a query string that `timeOf` or `endOf` reads. */
+export function timeQuery (description: string) {
+  return Type.Optional(Type.String({ maxLength: 64, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
+}
+
 /** The time of a text in milliseconds, not before 1970; a date is the beginning of that UTC day. Throws `validationFailed`. */
 export function timeOf (text: string, path: string): number {
   if (datePattern.test(text) || dateTimePattern.test(text)) {

@@ -20,8 +20,8 @@ import { analyticsRoutes } from './routes.js'
 import { type Analytics, createAnalytics } from './service.js'
 import { createStatsStore } from './store.js'
 
-export type { Analytics, Range } from './service.js'
-export type { Figures } from './store.js'
+export type { Analytics } from './service.js'
+export type { Figures, Range } from './store.js'
 
 /** Marks the configuration of counted routes. */
 const counted = Symbol('tenantry.analytics.counted')
@@ -83,7 +83,7 @@ export default definePlugin<AnalyticsOptions>({
       flushInterval,
       ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 }
     })
-    app.decorate('analytics', createAnalytics({ store, buffer, retentionDays }))
+    app.decorate('analytics', createAnalytics(store, buffer, retentionDays))
     app.addHook('onClose', () => buffer.close())
     sweepHourly(app, 'old figures of requests', () => store.sweep(new Date(now() - retentionDays * dayMs), new Date(now())))
 

@@ -59,10 +59,7 @@ const logFactor = Math.log(factor)
 
 export const lastBucket = Math.ceil(Math.log(longest / shortest) / logFactor)
 
-/**
- * The bucket of a duration in milliseconds; 0 for an invalid one. Bucket n has those above `shortest * factor ** (n - 1)`, up to `shortest
- * * factor ** n`.
- */
+/** The bucket of a duration in milliseconds; 0 for an invalid one. Bucket n has durations up to `shortest * factor ** n`. */
 export function bucketOf (ms: number): number {
   if (!(ms > shortest)) return 0
   return Math.min(Math.ceil(Math.log(ms / shortest) / logFactor), lastBucket)

@@ -1,6 +1,7 @@
 /** `GET /analytics/summary`. */
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
+import { timeQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -9,13 +10,9 @@ import type {} from '../tenancy/index.js'
 import { rangeOf } from './service.js'
 import { maxRoutes } from './store.js'
 
-const maxTextLength = 64 // characters of a date and time
-
-const Time = (description: string) =>
-  Type.Optional(Type.String({ maxLength: maxTextLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
 const Query = ClosedObject({
-  from: Time('The start: a date in UTC, or a date and time. Default: 24 hours before `to`.'),
-  to: Time('The end: a date in UTC, including that whole day, or a date and time. Default: now.')
+  from: timeQuery('The start: a date in UTC, or a date and time. Default: 24 hours before `to`.'),
+  to: timeQuery('The end: a date in UTC, including that whole day, or a date and time. Default: now.')
 })
 
 const Rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, description })

@@ -4,7 +4,7 @@ import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs, hourMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { RequestBuffer } from './buffer.js'
-import type { Figures, StatsStore } from './store.js'
+import type { Figures, Range, StatsStore } from './store.js'
 
 export interface Analytics {
   /** The days that figures are kept. */
@@ -18,13 +18,7 @@ export interface Analytics {
   flush(): Promise<void>
 }
 
-export interface AnalyticsDependencies {
-  readonly store: StatsStore
-  readonly buffer: RequestBuffer
-  readonly retentionDays: number
-}
-
-export function createAnalytics ({ store, buffer, retentionDays }: AnalyticsDependencies): Analytics {
+export function createAnalytics (store: StatsStore, buffer: RequestBuffer, retentionDays: number): Analytics {
   return {
     retentionDays,
     async summary ({ from, until }, tenant: Owner = platformRef) {
@@ -35,26 +29,15 @@ export function createAnalytics ({ store, buffer, retentionDays }: AnalyticsDepe
         until: new Date(Math.ceil(until.getTime() / hourMs) * hourMs)
       })
     },
-    flush: () => buffer.flush()
+    flush: buffer.flush
   }
-}
-
-export interface Range {
-  readonly from: Date
-  /** Exclusive. */
-  readonly until: Date
-}
-
-export interface RangeQuery {
-  readonly from?: string | undefined
-  readonly to?: string | undefined
 }
 
 /**
  * A date is a UTC day, as `to` including the whole day. Without `to` the period ends now, without `from` it begins 24 hours before its end.
  * Throws `validationFailed` for an invalid date, a wrong order, or too long a period.
  */
-export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number): Range {
+export function rangeOf ({ from, to }: { readonly from?: string, readonly to?: string }, now: number, maxDays: number): Range {
   // Includes requests of this millisecond.
   const until = to === undefined ? now + 1 : endOf(to, '/query/to')
   const begin = from === undefined ? until - dayMs : timeOf(from, '/query/from')

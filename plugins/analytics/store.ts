@@ -14,7 +14,7 @@ const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
 const writersKept = 86_400_000 // ms since the last batch: retries never take that long
 
-export interface RouteFigures {
+interface RouteFigures {
   readonly method: string
   readonly route: string
   readonly count: number
@@ -34,10 +34,7 @@ export interface Figures {
   readonly routes: readonly RouteFigures[]
 }
 
-/** The scope of figures. */
-export interface Scope {
-  /** Empty for all requests, including those without a tenant. */
-  readonly tenant: Owner
+export interface Range {
   readonly from: Date
   /** Exclusive. */
   readonly until: Date
@@ -45,16 +42,10 @@ export interface Scope {
 
 export type StatsStore = ReturnType<typeof createStatsStore>
 
-interface ReadRow {
-  readonly method: string
-  readonly route: string
-  readonly count: number
+interface ReadRow extends Omit<RouteFigures, 'errorRate'> {
   readonly errors: number
   readonly total: number
   readonly failed: number
-  readonly p50: number
-  readonly p95: number
-  readonly p99: number
 }
 
 /** `service` is the name of this server's figures. */
@@ -136,8 +127,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
         ) added
       )`.execute(db)
     },
-    /** For the hours that begin in the period. */
-    async read ({ tenant, from, until }: Scope): Promise<Figures> {
+    /** For the hours that begin in the period. The platform's figures are those of all requests, including those without a tenant. */
+    async read ({ tenant, from, until }: Range & { readonly tenant: Owner }): Promise<Figures> {
       // A percentile is the first bucket up to which there are as many requests.
       const { rows } = await sql<ReadRow>`with asked as not materialized (
         select method, route, status, count, buckets, counts from ${stats}

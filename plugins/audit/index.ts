@@ -36,7 +36,7 @@ export default definePlugin<AuditOptions>({
   setup (app, { retentionDays = defaultRetentionDays, now = Date.now }) {
     const { db, engine } = app
     const plans = plansOf(app)
-    app.decorate('audit', createAudit({ db, dbFor: (tenant) => engine.kyselyFor(tenant), plans, retentionDays, now }))
+    app.decorate('audit', createAudit({ db, dbFor: engine.kyselyFor, plans, retentionDays, now }))
     sweepHourly(app, 'old audit entries', () => sweepAudit(db, { plans, retentionDays }, new Date(now())))
     return auditRoutes
   }

@@ -3,11 +3,11 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { type AuditAction, auditActions, tenantOfEntry } from '../../lib/database/audit.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
-import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js'
+import { endOf, ListOf, pageOf, pageQuery, timeOf, timeQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
-import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { tenantIdOf, tenantIdPattern } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
@@ -15,30 +15,21 @@ import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type AuditFilter, type AuditRow, maxCounted } from './store.js'
 
-const maxTimeLength = 64 // characters of a date and time
-
 /** The actions of each value of `action`: an action, or a group such as `secret.*`. */
 const asked = actionsByName()
 
-const Limit = (description: string) =>
-  Type.Optional(Type.String({ maxLength: maxTimeLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
 const TenantId = (description: string) =>
-  Type.Optional(
-    Type.String({
-      pattern: '^[A-Za-z0-9_-]{1,64}$',
-      expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`',
-      description: `${description} Only for platform administrators, without \`X-Tenant-ID\`.`
-    })
-  )
+  Optional.String(`${description} Only for platform administrators, without \`X-Tenant-ID\`.`, {
+    pattern: tenantIdPattern,
+    expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`'
+  })
 const Outcome = Type.Enum(['success', 'failure'], { description: 'The outcome of the action.' })
 const Query = ClosedObject({
-  from: Limit('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
-  to: Limit('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
-  action: Type.Optional(Type.Enum([...asked.keys()], { description: 'An action, or a group of actions.' })),
-  userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of the user who performed the action.' })),
-  target: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 1024, description: 'The target of the action, such as a key, a role or the id of a tenant.' })
-  ),
+  from: timeQuery('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
+  to: timeQuery('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
+  action: Optional.Enum('An action, or a group of actions.', [...asked.keys()]),
+  userId: Optional.String('The `sub` of the user who performed the action.', { minLength: 1, maxLength: 1024 }),
+  target: Optional.String('The target of the action, such as a key, a role or the id of a tenant.', { minLength: 1, maxLength: 1024 }),
   outcome: Type.Optional(Outcome),
   tenantId: TenantId('The id of a tenant whose entries are listed.'),
   deletedTenant: TenantId('The id of a deleted tenant whose entries are listed.'),

@@ -2,6 +2,7 @@
 import type { Kysely } from 'kysely'
 import { auditActions, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -11,19 +12,16 @@ export interface Audit {
   /** Adds an entry with the current time; none for an unknown tenant, or one that is being deleted. Throws for an unknown action. */
   record(entry: Omit<AuditEntry, 'at' | 'tenant'> & { readonly tenant: string }): Promise<void>
   /** The newest first: a tenant's as far back as its plan keeps them, the platform's own as long as they are kept. */
-  page(filter: AuditFilter, page: { readonly limit: number, readonly offset: number }): Promise<AuditPage>
+  page(filter: AuditFilter, page: Page): Promise<AuditPage>
 }
 
-export interface TenantAuditParts {
+interface AuditParts {
+  readonly db: Kysely<SystemTables>
   /** For reads of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly plans: Plans
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
-}
-
-export interface AuditParts extends TenantAuditParts {
-  readonly db: Kysely<SystemTables>
   /** The days that the platform's own entries are kept. */
   readonly retentionDays: number
 }
@@ -48,12 +46,8 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
 }
 
 /** Reads a tenant's entries, as far back as its plan keeps them; also for endpoints that show some of them without the plugin. */
-export function createTenantAudit ({ dbFor, plans, now }: TenantAuditParts) {
-  return async (
-    tenant: Owner,
-    filter: Omit<AuditFilter, 'tenant'>,
-    page: { readonly limit: number, readonly offset: number }
-  ): Promise<AuditPage> => {
+export function createTenantAudit ({ dbFor, plans, now }: Pick<AuditParts, 'dbFor' | 'plans' | 'now'>) {
+  return async (tenant: Owner, filter: Omit<AuditFilter, 'tenant'>, page: Page): Promise<AuditPage> => {
     const db = dbFor(tenant)
     const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
     return await readAudit(db, { ...since(filter, plans.of(row?.plan).limits.tenantConfig.auditRetentionDays, now()), tenant }, page)

@@ -3,6 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { archivedTenant, type AuditAction, keptText } from '../../lib/database/audit.js'
 import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plan, type Plans, unlimited } from '../../lib/plans/plans.js'
 
@@ -69,7 +70,7 @@ export async function readAudit (
     from,
     until
   }: AuditFilter,
-  { limit, offset }: { limit: number, offset: number }
+  { limit, offset }: Page
 ): Promise<AuditPage> {
   const conditions = sql.join([
     sql`true`,
@@ -105,15 +106,12 @@ export async function readAudit (
   return { data: rows, total: count?.total ?? 0 }
 }
 
-export interface Retention {
-  /** The plans, which set how long a tenant's entries are kept. */
-  readonly plans: Plans
-  /** The days that the platform's own are kept. */
-  readonly retentionDays: number
-}
-
-/** Sweeps once; false if another server does so now. */
-export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: Retention, at: Date): Promise<boolean> {
+/** Sweeps once; false if another server does so now. `retentionDays`: of the platform's own entries. */
+export function sweepAudit (
+  db: Kysely<SystemTables>,
+  { plans, retentionDays }: { readonly plans: Plans, readonly retentionDays: number },
+  at: Date
+): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
     (transaction) => deleteOfTenants(transaction, plans, at),
     removal('tenantry.audit_log', sql`tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${retentionDays}::int)`),
