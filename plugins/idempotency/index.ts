@@ -3,8 +3,8 @@
  * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`. With `'encrypted'`, the stored
  * request and response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, preHandlerHookHandler } from 'fastify'
-import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
+import type { FastifyInstance, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -14,7 +14,7 @@ import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../database/index.js'
 import { createIdempotency, type Idempotency } from './service.js'
-import { createIdempotencyStore, createKeyQuota } from './store.js'
+import { createIdempotencyStore } from './store.js'
 
 export type { Claim, KeptResponse as Answer } from '../../lib/runtime/idempotency.js'
 export type { Idempotency } from './service.js'
@@ -43,27 +43,19 @@ export default definePlugin<IdempotencyOptions>({
   async setup (app, { now = Date.now, ...keys }) {
     const { db, engine, log } = app
     const store = createIdempotencyStore((tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant))
-    const idempotency = createIdempotency({ store, quota: createKeyQuota(store, now), cipher: await cipherOf(app, keys), now, log })
+    const idempotency = createIdempotency({ store, cipher: await cipherOf(app, keys), now, log })
     app.decorate('idempotency', idempotency)
     app.decorateRequest('idempotency', null)
     sweepHourly(app, 'old idempotency keys', () => idempotency.sweep())
 
     const claimed = (encrypted: boolean): preHandlerHookHandler => (request, reply, done) => {
-      if (request.headers[idempotencyHeader] === undefined) return done()
-      claimKey(encrypted, request, reply).then((isDone) => {
-        if (!isDone) done()
-      }, done)
-    }
-    const claimKey = async (encrypted: boolean, request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
       const key = idempotencyKeyIn(request.headers)
-      if (key === undefined) return false
-      const claim = await idempotency.claim(request, key, { encrypted })
-      if (!isKept(claim)) {
+      if (key === undefined) return done()
+      idempotency.claim(request, key, { encrypted }).then((claim) => {
+        if (isKept(claim)) return reply.send(replayed(reply, claim))
         request.idempotency = claim
-        return false
-      }
-      reply.send(replayed(reply, claim))
-      return true
+        done()
+      }, done)
     }
     const hooks = { plain: claimed(false), encrypted: claimed(true) }
     app.addHook('onRoute', (route) => {

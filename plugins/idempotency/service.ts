@@ -11,7 +11,7 @@ import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type {} from '../files/types.js'
-import { type FoundKey, type Holding, type IdempotencyStore, type KeyQuota, markStatement, responseStatement } from './store.js'
+import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, markStatement, responseStatement } from './store.js'
 
 export const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
@@ -30,16 +30,17 @@ export interface Idempotency {
   sweep(): Promise<void>
 }
 
-export interface IdempotencyParts {
+interface IdempotencyParts {
   readonly store: IdempotencyStore
-  readonly quota: KeyQuota
   /** null without a master key. */
   readonly cipher: SecretCipher | null
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-export function createIdempotency ({ store, quota, cipher, now, log }: IdempotencyParts): Idempotency {
+export function createIdempotency ({ store, cipher, now, log }: IdempotencyParts): Idempotency {
+  const quota = createKeyQuota(store, now)
+
   function sealed ({ tenant, id }: Holding, text: string, encrypted: boolean): Buffer {
     if (!encrypted) return Buffer.from(text)
     if (cipher === null) throw failure('idempotencyUnavailable')
@@ -68,32 +69,28 @@ export function createIdempotency ({ store, quota, cipher, now, log }: Idempoten
 
   function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
     let isKept = false
-    const keptOf = ({ status, headers, body }: KeptResponse) => {
-      if (Buffer.byteLength(body) > maxResponseBytes) return null
-      return { status, headers: JSON.stringify(headers), content: sealed(holding, fingerprint + body, encrypted) }
+    const keeping = (response: KeptResponse) => {
+      if (Buffer.byteLength(response.body) > maxResponseBytes) return null
+      return responseStatement(holding, response, sealed(holding, fingerprint + response.body, encrypted))
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
       await work.catch((err: unknown) =>
         log.warn({ err, tenant: holding.tenant }, 'the response of a request with an idempotency key could not be stored')
       )
     }
+    const mark = markStatement(holding)
 
     return {
-      mark: markStatement(holding),
-      keeping (response) {
-        const kept = keptOf(response)
-        return kept === null ? null : responseStatement(holding, kept)
-      },
+      mark,
+      keeping,
       kept () {
         isKept = true
       },
       async answered (response) {
         quota.keep(holding.tenant, response.body.length)
         if (isKept) return
-        const kept = keptOf(response)
         // Marked as written even without a response, so that the key is not free.
-        if (kept === null) await quietly(store.mark(holding))
-        else await quietly(store.keep(holding, kept))
+        await quietly(store.run(holding, keeping(response) ?? mark))
       },
       failed: () => quietly(store.release(holding))
     }
@@ -151,6 +148,5 @@ function fingerprintOf ({ url, body, receivedForm }: RouteCall): string {
 }
 
 function pathOf (url: string): string {
-  const mark = url.indexOf('?')
-  return mark === -1 ? url : url.slice(0, mark)
+  return url.split('?', 1)[0] ?? ''
 }

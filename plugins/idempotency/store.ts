@@ -1,10 +1,12 @@
 /** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { KeptResponse } from '../../lib/runtime/idempotency.js'
 
 /** One request under a key. */
 export interface Holding {
@@ -13,7 +15,7 @@ export interface Holding {
   readonly holder: string
 }
 
-export interface NewKey extends Holding {
+interface NewKey extends Holding {
   readonly isAnonymous: boolean
   readonly encrypted: boolean
   readonly content: Buffer
@@ -27,13 +29,6 @@ export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys']
   readonly leasedUntil: Date
 }
 
-export interface StoredResponse {
-  readonly status: number
-  /** JSON. */
-  readonly headers: string
-  readonly content: Buffer
-}
-
 /** The number of keys and bytes that a tenant has stored. */
 interface KeyTotals {
   callers: number
@@ -45,7 +40,7 @@ const table = 'tenantry.idempotency_keys'
 const own = 'tenant_id = $1 and id = $2 and holder = $3::uuid'
 
 /** Marks the claim as written, in the transaction of the write. */
-export function markStatement ({ tenant, id, holder }: Holding): { text: string, values: unknown[] } {
+export function markStatement ({ tenant, id, holder }: Holding): IdempotencyClaim['mark'] {
   return {
     text: `update ${table} set state = 'written' where ${own} and state in ('running', 'written') returning true as marked`,
     values: [tenant, id, holder]
@@ -55,12 +50,13 @@ export function markStatement ({ tenant, id, holder }: Holding): { text: string,
 /** Stores the response: in the transaction of the write, or after it. */
 export function responseStatement (
   { tenant, id, holder }: Holding,
-  { status, headers, content }: StoredResponse
-): { text: string, values: unknown[] } {
+  { status, headers }: KeptResponse,
+  content: Buffer
+): IdempotencyClaim['mark'] {
   return {
     text:
       `update ${table} set state = 'answered', status = $4, headers = $5::jsonb, content = $6 where ${own} and state in ('running', 'written') returning true as marked`,
-    values: [tenant, id, holder, status, headers, content]
+    values: [tenant, id, holder, status, JSON.stringify(headers), content]
   }
 }
 
@@ -92,21 +88,15 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
       return Object(row).state === null ? undefined : row
     },
 
-    /** Records that the request was done without a kept response. */
-    async mark (holding: Holding): Promise<void> {
-      await run(holding, markStatement(holding))
-    },
-
-    async keep (holding: Holding, response: StoredResponse): Promise<void> {
-      await run(holding, responseStatement(holding, response))
+    /** Runs one of the statements above after the write. */
+    async run ({ tenant }: Holding, { text, values }: IdempotencyClaim['mark']): Promise<void> {
+      await dbFor(tenant).executeQuery(CompiledQuery.raw(text, [...values]))
     },
 
     /** Frees the key of a request that has written nothing. */
-    async release (holding: Holding): Promise<void> {
-      await run(holding, {
-        text: `delete from ${table} where ${own} and state = 'running'`,
-        values: [holding.tenant, holding.id, holding.holder]
-      })
+    async release ({ tenant, id, holder }: Holding): Promise<void> {
+      await sql`delete from tenantry.idempotency_keys
+        where tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid and state = 'running'`.execute(dbFor(tenant))
     },
 
     async kept (tenant: Owner, at: Date): Promise<KeyTotals> {
@@ -121,10 +111,6 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
       await sweep(dbFor(platformRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= ${at}`)])
     }
   }
-
-  async function run ({ tenant }: Holding, { text, values }: { text: string, values: unknown[] }): Promise<void> {
-    await dbFor(tenant).executeQuery(CompiledQuery.raw(text, values))
-  }
 }
 
 export type IdempotencyStore = ReturnType<typeof createIdempotencyStore>
@@ -136,8 +122,6 @@ export const maxBytes = 33_554_432 // of a tenant
 const maxAge = 10_000 // ms after which the figures are read again
 const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = 60 // s
-
-export type KeyQuota = ReturnType<typeof createKeyQuota>
 
 export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number) {
   const known = createAsyncCache<KeyTotals, Owner>({
