@@ -20,6 +20,9 @@ import type {} from '../tenancy/index.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
 declare module 'fastify' {
+  interface FastifyInstance {
+    origins: AllowedOrigins
+  }
   interface FastifyContextConfig {
     /** Further response headers that pages may read, separated by commas. Default: none. */
     exposedHeaders?: string
@@ -34,12 +37,6 @@ const exposed = [
   'x-ratelimit-reset', 'x-request-id'
 ]
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
-
-declare module 'fastify' {
-  interface FastifyInstance {
-    origins: AllowedOrigins
-  }
-}
 
 /** The type of `app.origins`: for connections without CORS headers, such as websockets. */
 export interface AllowedOrigins {

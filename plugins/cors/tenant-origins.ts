@@ -4,6 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { createOriginMatch, type Origins, patternOf } from '../../lib/http/origins.js'
@@ -17,15 +18,10 @@ const maxBatch = 500 // tenants in one statement of rereading
 
 export type TenantOrigins = ReturnType<typeof createTenantOrigins>
 
-interface TenantOriginList {
-  readonly origins: Origins
-  readonly matches: (origin: string) => boolean
-}
-
 export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger) {
-  const byTenant = new Map<Owner, TenantOriginList>()
+  const byTenant = new Map<Owner, { readonly origins: Origins, readonly matches: (origin: string) => boolean }>()
   /** The number of tenants with an origin, a pattern or `*`. */
-  const counts = new Map<string, number>()
+  let counts = new KeyCounts<string>()
   const outdated = new Set<Owner>()
   let isLoaded = false
   /** Any document may have changed since the last read began. */
@@ -37,11 +33,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   let failedAt = -Infinity
 
   function count (origins: Origins, by: 1 | -1): void {
-    for (const origin of origins === '*' ? ['*'] : origins) {
-      const now = (counts.get(origin) ?? 0) + by
-      if (now === 0) counts.delete(origin)
-      else counts.set(origin, now)
-    }
+    for (const origin of origins === '*' ? ['*'] : origins) counts.add(origin, by)
   }
 
   function set (tenant: Owner, origins: Origins | null): void {
@@ -63,7 +55,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
     outdated.clear()
     const rows = await readOrigins(db)
     byTenant.clear()
-    counts.clear()
+    counts = new KeyCounts()
     for (const { tenant, origins } of rows) set(tenant, origins)
     isLoaded = !isReset
   }
@@ -101,9 +93,9 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
       isLoaded || performance.now() - failedAt < retryAfter ? undefined : settlesWithin(read(), maxWait),
     /** Some tenant lists the origin. */
     isListed (origin: string): boolean {
-      if (counts.has(origin) || (origin !== 'null' && counts.has('*'))) return true
+      if (counts.of(origin) > 0 || (origin !== 'null' && counts.of('*') > 0)) return true
       const pattern = patternOf(origin)
-      return pattern !== undefined && counts.has(pattern)
+      return pattern !== undefined && counts.of(pattern) > 0
     },
     isListedBy: (tenant: Owner, origin: string): boolean => byTenant.get(tenant)?.matches(origin) ?? false,
     changed (tenant: Owner): void {

@@ -1,23 +1,18 @@
 /** Checks a dependency that may hang, without delaying requests. */
+import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 
 const patienceMs = 25 // that a caller waits for a running check
 const keptMs = 1000 // that a result is kept, so that a flood of probes does not reach the checked service
-export const timeoutMs = 1000 // after which a check has failed
+const timeoutMs = 1000 // after which a check has failed
 
-export interface Check {
-  /** Whether the dependency works, as far as known: it resolves within 25 ms, even if the dependency hangs. */
-  (): Promise<boolean>
-}
+/** Whether the dependency works, as far as known: it resolves within 25 ms, even if the dependency hangs. */
+export type Check = () => Promise<boolean>
 
-export interface CheckOptions {
-  /** The check; throws or rejects for a bad state. It should settle within the time, in milliseconds, and is not awaited for longer. */
-  readonly ask: (timeoutMs: number) => unknown
-  /** The clock, in milliseconds. */
-  readonly now: () => number
-}
+/** Throws or rejects for a bad state. It should settle within the time, in milliseconds, and is not awaited for longer. */
+export type Ask = (timeoutMs: number) => unknown
 
 /** Checks at most once a second, one at a time. An older result is returned while the next check runs. Resolves with the first result. */
-export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {
+export async function createCheck (ask: Ask, now: () => number): Promise<Check> {
   let isWell = false
   let endedAt = -Infinity
   /** Ends with the running check, or with the callers' patience; null without one. */
@@ -38,29 +33,23 @@ export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {
 }
 
 /** Whether the check succeeds in time. */
-async function inTime (ask: CheckOptions['ask']): Promise<boolean> {
+async function inTime (ask: Ask): Promise<boolean> {
   const end = new AbortController()
-  const late = after(timeoutMs, end.signal).then(() => false)
+  const succeeds = async () => {
+    await ask(timeoutMs)
+    return true
+  }
   try {
-    return await Promise.race([succeeds(ask), late])
+    return await Promise.race([succeeds(), after(timeoutMs, end.signal).then(() => false)])
+  } catch {
+    return false
   } finally {
     end.abort()
   }
 }
 
-async function succeeds (ask: CheckOptions['ask']): Promise<boolean> {
-  try {
-    await ask(timeoutMs)
-    return true
-  } catch {
-    return false
-  }
-}
-
 /** A result that arrived while the process was busy comes first. */
-function after (ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => setImmediate(resolve), ms)
-    signal?.addEventListener('abort', () => clearTimeout(timer), { once: true })
-  })
+async function after (ms: number, signal?: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { signal })
+  await turn()
 }

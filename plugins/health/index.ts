@@ -14,7 +14,7 @@ import type {} from '../database/index.js'
 import type {} from '../files/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../stop/index.js'
-import { type Check, type CheckOptions, createCheck } from './check.js'
+import { type Ask, type Check, createCheck } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 
@@ -49,7 +49,7 @@ export default definePlugin<HealthOptions>({
   setup (app, { now = () => performance.now() }) {
     let checks: Checks = []
     app.addHook('onReady', async () => {
-      checks = await Promise.all(asked(app).map(async ([name, ask]) => [name, await createCheck({ ask, now })] as const))
+      checks = await Promise.all(asked(app).map(async ([name, ask]) => [name, await createCheck(ask, now)] as const))
     })
     return (group) => healthRoute(group, () => checks)
   }
@@ -84,14 +84,10 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
 }
 
 /** The checks of the registered plugins. */
-function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
-  const [engine, cache, queue, files] = [
-    optional(app, 'engine')(),
-    optional(app, 'cache')(),
-    optional(app, 'queue')(),
-    optional(app, 'files')()
-  ]
-  const checks: Array<[Name, CheckOptions['ask']]> = []
+function asked (app: FastifyInstance): Array<[Name, Ask]> {
+  const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
+  const scan = optional(app, 'files')()?.checkScanner
+  const checks: Array<[Name, Ask]> = []
   if (engine !== null) checks.push(['database', (timeoutMs) => engine.ping(timeoutMs)])
   if (cache !== null) checks.push(['cache', (timeoutMs) => cache.ping(timeoutMs)])
   if (queue !== null) {
@@ -99,6 +95,6 @@ function asked (app: FastifyInstance): Array<[Name, CheckOptions['ask']]> {
       if (!queue.status().working) throw new Error('the workers cannot look for jobs')
     }])
   }
-  if (files?.checkScanner) checks.push(['scan', files.checkScanner])
+  if (scan) checks.push(['scan', scan])
   return checks
 }

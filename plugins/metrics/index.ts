@@ -27,7 +27,7 @@ export default definePlugin<MetricsOptions>({
   async setup (app, { perTenant = false, maxTenants = defaultMetricTenants, now }) {
     // prom-client has many modules, which a server without metrics does not load.
     const { openRegistry } = await import('./registry.js')
-    app.decorate('metrics', openRegistry(app, { perTenant, maxTenants, now }))
+    app.decorate('metrics', openRegistry(app, perTenant ? maxTenants : null, now))
     if (perTenant) app.addHook('onReady', async () => requirePlugin(app, 'tenancy', 'metrics'))
     return metricsRoutes
   }

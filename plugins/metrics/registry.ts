@@ -9,7 +9,7 @@ import { optional } from '../../lib/plugin/define.js'
 import { version } from '../../lib/version.js'
 import type {} from '../database/index.js'
 import type {} from '../queue/index.js'
-import { createJobList, type JobCounts } from '../queue/list.js'
+import { createJobList } from '../queue/list.js'
 import { countRequests, createTenantSeries } from './requests.js'
 
 const left = [
@@ -43,31 +43,23 @@ function collected (): Registry {
   return register
 }
 
-export interface RegistryOptions {
-  readonly perTenant: boolean
-  readonly maxTenants: number
-  readonly now: (() => number) | undefined
-}
-
-export function openRegistry (app: FastifyInstance, { perTenant, maxTenants, now }: RegistryOptions): Registry {
+/** @param maxTenants the number of tenants with their own series; null without a label for tenants */
+export function openRegistry (app: FastifyInstance, maxTenants: number | null, now: (() => number) | undefined): Registry {
   const registry = new Registry()
   const options: CachedProbeOptions = { now, onError: (err) => app.log.debug({ err }, 'values are missing from the metrics') }
+  const present = async (ids: readonly string[]): Promise<string[]> => {
+    const found = await app.db.selectFrom('tenantry.tenants').select('id').where('id', 'in', ids).where('status', '<>', 'deleting').execute()
+    return found.map(({ id }) => id)
+  }
   addProcessMetrics(registry)
-  countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
+  const tenants = maxTenants === null ? null : createTenantSeries({ registry, max: maxTenants, present, ...options })
+  countRequests(app, registry, tenants)
   // Other plugins may be registered later.
   app.addHook('onReady', async () => addFigures(app, registry, options))
   return registry
 }
 
-function presentIn (app: FastifyInstance) {
-  return async (tenants: readonly string[]): Promise<string[]> => {
-    const found = await app.db.selectFrom('tenantry.tenants').select('id').where('id', 'in', tenants).where('status', '<>', 'deleting')
-      .execute()
-    return found.map(({ id }) => id)
-  }
-}
-
-export function addFigures (app: FastifyInstance, registry: Registry, options: CachedProbeOptions): void {
+function addFigures (app: FastifyInstance, registry: Registry, options: CachedProbeOptions): void {
   const registers = [registry]
   const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
 
@@ -140,7 +132,7 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: C
       [],
       async (gauge) => {
         const names = await probe()
-        set(gauge, names === null ? undefined : oldestOf(names))
+        set(gauge, names === null ? undefined : Math.max(0, ...names.map(({ oldestWaiting }) => oldestWaiting ?? 0)))
       }
     )
   }
@@ -150,8 +142,4 @@ export function addFigures (app: FastifyInstance, registry: Registry, options: C
 function set (gauge: Gauge<never>, value: number | undefined): void {
   if (value === undefined) gauge.remove()
   else gauge.set(value)
-}
-
-function oldestOf (names: readonly JobCounts[]): number {
-  return Math.max(0, ...names.map(({ oldestWaiting }) => oldestWaiting ?? 0))
 }

@@ -19,12 +19,8 @@ const tenantRoutes = '(tenant)'
 const otherMethod = '_OTHER'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])
 
-/**
- * Counts the requests of every route of the app.
- *
- * @param tenants null without a label for tenants
- */
-export function countRequests (app: FastifyInstance, registry: Registry, tenants: TenantSeries | null): void {
+/** Counts the requests of every route of the app. `observeTenant`: null without a label for tenants. */
+export function countRequests (app: FastifyInstance, registry: Registry, observeTenant: ObserveTenant | null): void {
   const durations = new Histogram({
     name: 'http_request_duration_seconds',
     help: 'Requests by route and status, and the time until their response was sent.',
@@ -49,7 +45,7 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
     durations.observe({ method, route: routeOf(request), status_code: endStatusOf(request, reply) }, seconds)
     // Absent without the plugin tenancy.
     const tenant: Owner | undefined = request.tenant?.id
-    if (tenant !== undefined) tenants?.observe(tenant, seconds)
+    if (tenant !== undefined) observeTenant?.(tenant, seconds)
   })
 }
 
@@ -58,10 +54,8 @@ const tenantBuckets = [0.1, 0.5, 1, 5] // s; few, since each is a series of ever
 /** Tenants beyond the bound. No tenant has this id. */
 const others = '(other)'
 
-/** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
-interface TenantSeries {
-  observe(tenant: Owner, seconds: number): void
-}
+/** Counts a request of a tenant. */
+type ObserveTenant = (tenant: Owner, seconds: number) => void
 
 export interface TenantSeriesOptions extends CachedProbeOptions {
   readonly registry: Registry
@@ -71,7 +65,8 @@ export interface TenantSeriesOptions extends CachedProbeOptions {
   readonly present: (tenants: readonly string[]) => Promise<readonly string[]>
 }
 
-export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
+/** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
+export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): ObserveTenant {
   const known = new Set<Owner>()
   // Asked when the series are written down, and so whatever was missed of deletions by then.
   const probe = createCachedProbe(async () => {
@@ -96,10 +91,8 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
     durations.remove({ tenant })
   }
 
-  return {
-    observe (tenant, seconds) {
-      if (known.size < max) known.add(tenant)
-      durations.observe({ tenant: known.has(tenant) ? tenant : others }, seconds)
-    }
+  return (tenant, seconds) => {
+    if (known.size < max) known.add(tenant)
+    durations.observe({ tenant: known.has(tenant) ? tenant : others }, seconds)
   }
 }

@@ -4,6 +4,7 @@
  */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
+import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
 
 const prefix = '#/components/schemas/'
@@ -31,6 +32,7 @@ export interface Components {
   find(name: string): Component | undefined
   /** The members of `schemas`, those of the base first. */
   text(): string
+  /** Without those of the base. */
   names(): string[]
   /** Characters of the components, without those of the base. */
   readonly characters: number
@@ -119,7 +121,7 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
       const before = base?.text() ?? ''
       return before === '' || own === '' ? before + own : `${before},${own}`
     },
-    names: () => [...base?.names() ?? [], ...byName.keys()],
+    names: () => [...byName.keys()],
     get characters () {
       return characters
     },
@@ -192,7 +194,7 @@ export const tenantParameter = {
   required: false,
   description:
     'The id of the tenant. It must match the tenant of the token, if the token has one. A platform administrator can use any tenant.',
-  schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
+  schema: { type: 'string', pattern: tenantIdPattern }
 }
 
 /** @param partial whether a route accepts the partial token of a login */

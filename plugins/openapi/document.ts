@@ -54,7 +54,8 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   const components = createComponents(context)
   for (const { $id } of sharedErrors) components.referenceToShared($id)
   const written = operationsOf(paths, routes)
-  const base = createPathItems({ components, tenancy, idempotency, operationIds: operationIdsOf(written) })
+  const operationIds = new Set(written.map(({ operation }) => membersOf(operation)['operationId']))
+  const base = createPathItems({ components, tenancy, idempotency, operationIds })
   for (const route of routes) base.add(route)
   for (const { template, method, operation } of written) base.addWritten(template, method, operation)
 
@@ -94,39 +95,24 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   }
 }
 
-interface WrittenOperation {
-  readonly template: string
-  readonly method: string
-  readonly operation: unknown
-}
-
 /** The operations of the shell, without those of the routes. */
-function operationsOf (paths: unknown, routes: readonly DocumentedRoute[]): WrittenOperation[] {
+function operationsOf (paths: unknown, routes: readonly DocumentedRoute[]) {
   const replaced = new Set(
     routes.flatMap(({ methods, url }) => methods.map((method) => `${method.toLowerCase()} ${shapeOf(toTemplate(url))}`))
   )
-  return Object.entries(membersOf(paths)).flatMap(([template, item]) => {
-    return Object.entries(membersOf(item)).filter(([method]) => !replaced.has(`${method} ${shapeOf(template)}`)).map((
-      [method, operation]
-    ) => ({ template, method, operation }))
-  })
-}
-
-function operationIdsOf (written: readonly WrittenOperation[]): Set<string> {
-  const ids = written.map(({ operation }) => membersOf(operation)['operationId'])
-  return new Set(ids.filter((id) => typeof id === 'string'))
+  return Object.entries(membersOf(paths)).flatMap(([template, item]) =>
+    Object.entries(membersOf(item)).map(([method, operation]) => ({ template, method, operation }))
+  ).filter(({ template, method }) => !replaced.has(`${method} ${shapeOf(template)}`))
 }
 
 /** The tags of @fastify/swagger, then those of routes in the order of their ranks. */
 function orderedTags (given: unknown, ranks: ReadonlyMap<string, number>): JsonSchema[] {
-  const described = (Array.isArray(given) ? given : []).filter(isSchema).filter((tag) => !isBare(tag) || !ranks.has(String(tag['name'])))
+  // Names alone are ranked like those of routes.
+  const described = (Array.isArray(given) ? given : []).filter(isSchema)
+    .filter((tag) => Object.keys(tag).length > 1 || !ranks.has(String(tag['name'])))
   const names = new Set(described.map((tag) => tag['name']))
   const others = [...ranks].filter(([name]) => !names.has(name)).sort(([, left], [, right]) => left - right)
   return [...described, ...others.map(([name]) => ({ name }))]
-}
-
-function isBare (tag: JsonSchema): boolean {
-  return Object.keys(tag).length === 1
 }
 
 /** Members of the app take precedence. */

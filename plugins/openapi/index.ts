@@ -40,12 +40,11 @@ export default definePlugin<OpenApiOptions>({
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
-    const [tenancy, idempotency] = [optional(app, 'tenancy'), optional(app, 'idempotency')]
     const service = createOpenApi({
       shell: () => swagger.shell(),
       contexts,
-      tenancy: () => tenancy() !== null,
-      idempotency: () => idempotency() !== null,
+      tenancy: optional(app, 'tenancy'),
+      idempotency: optional(app, 'idempotency'),
       documents: optional(app, 'tenantDocuments')
     })
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }

@@ -22,17 +22,14 @@ export interface OperationContext {
 
 const defaultMedia = ['application/json']
 
-/**
- * Without its `operationId`, which only the whole document can make unique.
- * @param template the path in the document: the route's, possibly with other names of parameters
- */
+/** Without `operationId`, which only the whole document can make unique. `template` may have other names of parameters than the route. */
 export function toOperation (
   route: DocumentedRoute,
   documentation: Documentation,
   template: string,
   context: OperationContext
 ): JsonSchema {
-  const { summary, tags, deprecated, body } = documentation
+  const { summary, tags, deprecated, body, bodyOptional, consumes = defaultMedia } = documentation
   const description = [documentation.description, callersOf(route)].filter((text) => text !== undefined).join('\n\n')
   const parameters = parameterObjects(route, documentation, template, context)
   const security = documentation.security ?? impliedSecurity(route)
@@ -42,7 +39,9 @@ export function toOperation (
     ...(tags !== undefined && tags.length > 0 && { tags }),
     ...(deprecated === true && { deprecated }),
     ...(parameters.length > 0 && { parameters }),
-    ...(body !== undefined && body !== null && { requestBody: requestBody(body, documentation, context) }),
+    ...(body !== undefined && body !== null && {
+      requestBody: { required: bodyOptional !== true, content: contentOf(consumes, body, context.components) }
+    }),
     responses: responses(route, documentation, context),
     ...(security !== undefined && { security })
   }
@@ -107,24 +106,12 @@ function parameterObject (
   }
 }
 
-function requestBody (
-  body: unknown,
-  { consumes = defaultMedia, bodyOptional }: Documentation,
-  { components }: OperationContext
-): JsonSchema {
-  return { required: bodyOptional !== true, content: contentOf(consumes, body, components) }
-}
-
 function contentOf (media: readonly string[], schema: unknown, components: Components): JsonSchema {
-  if (!isSchema(schema) || !isSchema(schema['content'])) {
-    return Object.fromEntries(media.map((type) => [type, { schema: toSchemaObject(schema, components) }]))
-  }
   // Fastify's form for several media types.
-  return Object.fromEntries(
-    Object.entries(schema['content']).map((
-      [type, member]
-    ) => [type, { schema: toSchemaObject(isSchema(member) ? member['schema'] : {}, components) }])
-  )
+  const members: [string, unknown][] = isSchema(schema) && isSchema(schema['content'])
+    ? Object.entries(schema['content']).map(([type, member]) => [type, isSchema(member) ? member['schema'] : {}])
+    : media.map((type) => [type, schema])
+  return Object.fromEntries(members.map(([type, member]) => [type, { schema: toSchemaObject(member, components) }]))
 }
 
 function responses (
@@ -142,15 +129,9 @@ function responses (
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
     described[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
-  for (
-    const [status, schema] of Object.entries(
-      errorResponses(
-        ...impliedErrors(route, tenancy),
-        ...idempotency && takesKey(route, documentation) ? [409] : [],
-        ...errors
-      )
-    )
-  ) describe(status, schema, defaultMedia)
+  const ofKey = idempotency && takesKey(route, documentation) ? [409] : []
+  const refusals = errorResponses(...impliedErrors(route, tenancy), ...ofKey, ...errors)
+  for (const [status, schema] of Object.entries(refusals)) describe(status, schema, defaultMedia)
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
     describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   }
@@ -158,17 +139,13 @@ function responses (
   for (const status of limitStatuses) if (status === 429 || described[status] === undefined) described[status] = rateLimited
   if (!Object.keys(described).some(isSuccess)) described[200] = { description: 'Success' }
 
-  const headers = { ...(limitStatuses.length > 0 && limitHeaders), ...(documentation.cached === true && cacheHeaders) }
-  const created = route.config?.location === true || documentation.location === true ? { ...headers, ...locationHeaders } : headers
-  return Object.fromEntries(
-    Object.entries(described).map((
-      [status, documented]
-    ) => [status, isSuccess(status) ? withHeaders(documented, status === '201' ? created : headers) : documented])
-  )
-}
-
-function withHeaders (response: JsonSchema, headers: object): JsonSchema {
-  return Object.keys(headers).length === 0 ? response : { ...response, headers }
+  const common = { ...(limitStatuses.length > 0 && limitHeaders), ...(documentation.cached === true && cacheHeaders) }
+  const hasLocation = route.config?.location === true || documentation.location === true
+  for (const [status, documented] of Object.entries(described)) {
+    const headers = hasLocation && status === '201' ? { ...common, ...locationHeaders } : common
+    if (isSuccess(status) && Object.keys(headers).length > 0) described[status] = { ...documented, headers }
+  }
+  return described
 }
 
 function isSuccess (status: string): boolean {

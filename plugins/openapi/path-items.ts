@@ -32,7 +32,7 @@ export interface PathItemsOptions extends OperationContext {
   /** Existing operations of the document. */
   readonly base?: PathItems
   /** The `operationId`s of unchanged operations. */
-  readonly operationIds?: ReadonlySet<string>
+  readonly operationIds?: ReadonlySet<unknown>
   /**
    * The maximum characters of operations and components together. Further operations are written without their schemas. Default: unlimited.
    */
@@ -106,8 +106,7 @@ export function createPathItems (
       for (const tag of tagged.tags) addTag(tag, rank)
     },
     addWritten (template, method, operation) {
-      const rank = rankOf({})
-      itemAt(template, rank).operations.set(method, JSON.stringify(operation))
+      itemAt(template, own).operations.set(method, JSON.stringify(operation))
     },
     tagRanks () {
       const ranks = base?.tagRanks() ?? new Map<string, number>()
@@ -153,7 +152,7 @@ export const builtInGroups = [
 const positions = new Map(builtInGroups.map((name, index) => [name, index]))
 
 /** Routes of a configuration document. */
-export const declared = 0
+const declared = 0
 /** Other routes of the app. */
 const own = 1
 const builtIn = 2
@@ -174,6 +173,6 @@ function tagRank (tag: string, rank: number): number {
 }
 
 /** The first named segment of a path: `/articles/{id}` -> `articles`. */
-export function firstSegment (path: string): string {
+function firstSegment (path: string): string {
   return path.split('/').find((segment) => /^[^{:*]+$/.test(segment)) ?? 'default'
 }

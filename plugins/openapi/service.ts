@@ -38,10 +38,9 @@ export interface OpenApiParts {
   readonly shell: () => JsonSchema
   /** The contexts of the shared schemas that routes refer to. */
   readonly contexts: Iterable<FastifyInstance>
-  readonly tenancy: () => boolean
-  /** Whether routes may accept the header Idempotency-Key. */
-  readonly idempotency: () => boolean
-  /** null without documents of tenants. */
+  /** The plugins; null if they are not registered. */
+  readonly tenancy: () => unknown
+  readonly idempotency: () => unknown
   readonly documents: () => TenantDocuments | null
 }
 
@@ -62,7 +61,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
 
   function compose (shell: JsonSchema, replaced: ReadonlySet<string>): ComposedDocument {
     const schemas: JsonSchema = Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas()))
-    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy(), idempotency: idempotency() })
+    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy() !== null, idempotency: idempotency() !== null })
   }
 
   function serverDocument (): ComposedDocument {

@@ -22,6 +22,6 @@ export default definePlugin<SystemOptions>({
   options: { configurationVersion: nullable((value) => typeof value === 'function' ? undefined : text(value)), off: list },
   setup (_app, { configurationVersion = null, off = [] }) {
     const version = typeof configurationVersion === 'function' ? configurationVersion : () => configurationVersion
-    return (group) => systemRoutes(group, { configurationVersion: version, off: new Set(off) })
+    return (group) => systemRoutes(group, version, new Set(off))
   }
 })

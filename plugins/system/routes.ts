@@ -96,13 +96,8 @@ const Info = named(
 )
 type Info = Static<typeof Info>
 
-export interface SystemParts {
-  readonly configurationVersion: () => string | null
-  /** Groups of built-in endpoints that are off. */
-  readonly off: ReadonlySet<string>
-}
-
-export function systemRoutes (app: FastifyGroup, { configurationVersion, off }: SystemParts): void {
+/** @param off groups of built-in endpoints that are off */
+export function systemRoutes (app: FastifyGroup, configurationVersion: () => string | null, off: ReadonlySet<string>): void {
   const startedAt = new Date(performance.timeOrigin)
   const [usageOf, engineOf, cacheOf, queueOf, realtimeOf] = [
     optional(app, 'usage'),

@@ -12,7 +12,7 @@ t.test('tenants have their own series up to the bound, and other tenants take th
   const registry = new Registry()
   const there = new Set(['acme', 'globex', 'other', 'umbrella'])
   let reachable = true
-  const tenants = createTenantSeries({
+  const observe = createTenantSeries({
     registry,
     max: 2,
     present: async (ids) => {
@@ -30,7 +30,7 @@ t.test('tenants have their own series up to the bound, and other tenants take th
         ) => [tenant, value])
     )
   const count = (...ids: string[]) => {
-    for (const id of ids) tenants.observe(tenantRef(id), 0.2)
+    for (const id of ids) observe(tenantRef(id), 0.2)
   }
 
   count('acme', 'globex', 'other', 'umbrella', 'acme')
