@@ -42,10 +42,7 @@ interface Line {
   bytes: number
 }
 
-/**
- * Events that wait to be sent, those of a tenant in order. Each batch has a part of each tenant's. Messages beyond the limits
- * are lost.
- */
+/** Events that wait to be sent, those of a tenant in order. Each batch has a part of each tenant's. Messages beyond the limits are lost. */
 export class Outgoing {
   readonly #lines = new Map<Owner, Line>()
   readonly #losing = new Set<Owner>()

@@ -13,20 +13,12 @@ const ref = Type.Union([Type.String({ maxLength: maxRefLength }), Type.Integer()
 const optionalRef = Type.Optional(ref)
 const position = Type.Integer({ description: 'The position of the change, which grows with every change of the tenant.' })
 const watchId = Type.String({ maxLength: 64, description: 'The id of the watch from its `ack`.' })
-const room = Type.String({
-  pattern: '^[\\w.:@/-]{1,128}$',
-  expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -',
-  description: 'The name of a room.'
-})
+export const roomName = { pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }
+const room = Type.String({ ...roomName, description: 'The name of a room.' })
 const event = Type.String({ minLength: 1, maxLength: 128, description: 'The name of the event, chosen by the sender.' })
 const json = Type.Unknown({ description: 'Any JSON value.' })
 
-export const Auth = ClosedObject({
-  type: Type.Literal('auth'),
-  token: Type.String({ minLength: 1, maxLength: 16_384, description: 'A token or an API key.' }),
-  ref: optionalRef
-})
-export const Watch = ClosedObject({
+const Watch = ClosedObject({
   type: Type.Literal('watch'),
   table: Type.String({ minLength: 1, maxLength: 63 }),
   id: Optional.Unknown('The key of one row: its value, or an object of its columns.'),
@@ -42,27 +34,24 @@ export const Watch = ClosedObject({
   ),
   ref: optionalRef
 })
-export const Unwatch = ClosedObject({ type: Type.Literal('unwatch'), watch: watchId, ref: optionalRef })
-export const Join = ClosedObject({
-  type: Type.Literal('join'),
-  room,
-  state: Optional.Unknown(`The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.`),
-  ref: optionalRef
-})
-export const Leave = ClosedObject({ type: Type.Literal('leave'), room, ref: optionalRef })
-export const RoomMessage = ClosedObject(
-  { type: Type.Literal('message'), room, event: Type.Optional(event), data: json, ref: optionalRef }
-)
-export const Ping = ClosedObject({ type: Type.Literal('ping'), ref: optionalRef })
 
 export const clientMessages = {
-  auth: Auth,
+  auth: ClosedObject({
+    type: Type.Literal('auth'),
+    token: Type.String({ minLength: 1, maxLength: 16_384, description: 'A token or an API key.' }),
+    ref: optionalRef
+  }),
   watch: Watch,
-  unwatch: Unwatch,
-  join: Join,
-  leave: Leave,
-  message: RoomMessage,
-  ping: Ping
+  unwatch: ClosedObject({ type: Type.Literal('unwatch'), watch: watchId, ref: optionalRef }),
+  join: ClosedObject({
+    type: Type.Literal('join'),
+    room,
+    state: Optional.Unknown(`The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.`),
+    ref: optionalRef
+  }),
+  leave: ClosedObject({ type: Type.Literal('leave'), room, ref: optionalRef }),
+  message: ClosedObject({ type: Type.Literal('message'), room, event: Type.Optional(event), data: json, ref: optionalRef }),
+  ping: ClosedObject({ type: Type.Literal('ping'), ref: optionalRef })
 } as const
 
 export type ClientMessage = Static<typeof clientMessages[keyof typeof clientMessages]>

@@ -1,16 +1,14 @@
 /** The allowed rooms of a document, and their requirements for callers. */
 import type { RealtimeRoom } from '../schema/realtime.js'
+import { roomName } from './messages.js'
 
-const name = /^[\w.:@/-]{1,128}$/
+const name = new RegExp(roomName.pattern)
 
 export const isRoomName = (text: string): boolean => name.test(text)
 
-export interface RoomRule {
-  readonly join: readonly string[]
-  readonly publish: readonly string[]
-}
+type RoomRule = Required<RealtimeRoom>
 
-const open: RoomRule = Object.freeze({ join: Object.freeze([]), publish: Object.freeze([]) })
+const open: RoomRule = { join: [], publish: [] }
 
 /** The rule of a room; null if the room is not allowed. If the document declares no rooms, all are open. */
 export function createRoomRules (rooms: Readonly<Record<string, RealtimeRoom>> | undefined): (room: string) => RoomRule | null {

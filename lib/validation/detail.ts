@@ -1,6 +1,7 @@
 /** One error of the input, for the caller: its place and its remedy. */
 import type { ErrorObject } from 'ajv'
 import { failure, type TenantryError } from '../errors.js'
+import { isRecord } from '../json/plain-value.js'
 import { nearest } from '../schema/faults.js'
 
 export interface ErrorDetail {
@@ -12,6 +13,7 @@ export interface ErrorDetail {
 }
 
 const maxNameLength = 100 // characters of a caller's name in a message
+const maxTexts = 5 // details in one message
 const maxNamesShown = 30 // values of an enum
 
 const formatTexts: Readonly<Record<string, string>> = {
@@ -48,6 +50,12 @@ const limitTexts: Readonly<Record<string, (limit: unknown) => string>> = {
 /** The `validationFailed` of one part of the input, for rules beyond a schema. */
 export function invalidInput (path: string, message: string, keyword: string): TenantryError {
   return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
+}
+
+/** The first details of an error as texts, for callers that get one message. */
+export function detailTexts (details: unknown): string[] {
+  if (!Array.isArray(details)) return []
+  return details.filter(isRecord).slice(0, maxTexts).map(({ path, message }) => `${String(path)} ${String(message)}`.trim())
 }
 
 /** The detail of an error; `base` is the part: `/body`. The ajv of the error must be `verbose`. */

@@ -3,19 +3,11 @@ import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { clientMessages, serverMessages } from '../../lib/realtime/messages.js'
 import { version } from '../../lib/version.js'
 
-interface Operation {
-  readonly action: 'send' | 'receive'
-  readonly name: string
-  readonly schema: object
-}
-
 /** The action of the server for each message. */
-const operations: readonly Operation[] = [
-  ...Object.entries(clientMessages).map(([name, schema]) => ({ action: 'receive' as const, name, schema })),
-  ...Object.entries(serverMessages).map(([name, schema]) => ({ action: 'send' as const, name, schema }))
+const operations = [
+  ...Object.entries(clientMessages).map(([name, payload]) => ({ action: 'receive', key: `client.${name}`, name, payload })),
+  ...Object.entries(serverMessages).map(([name, payload]) => ({ action: 'send', key: `server.${name}`, name, payload }))
 ]
-
-const keyOf = ({ action, name }: Operation): string => `${action === 'send' ? 'server' : 'client'}.${name}`
 
 /** @param app if it has documents in Firestore, the description says that they cannot be watched */
 export function asyncApi (address: string, app: { readonly firestore: object | null }): object {
@@ -36,18 +28,16 @@ export function asyncApi (address: string, app: { readonly firestore: object | n
         address,
         description:
           'Close codes: 1009 message too large, 1012 server stopping (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit reached, 4403 origin or tenant rejected, 4408 messages not read, 4429 too many messages.',
-        messages: Object.fromEntries(
-          operations.map((operation) => [keyOf(operation), { $ref: `#/components/messages/${keyOf(operation)}` }])
-        )
+        messages: Object.fromEntries(operations.map(({ key }) => [key, { $ref: `#/components/messages/${key}` }]))
       }
     },
-    operations: Object.fromEntries(operations.map((operation) => [`${operation.action}.${operation.name}`, {
-      action: operation.action,
+    operations: Object.fromEntries(operations.map(({ action, key, name }) => [`${action}.${name}`, {
+      action,
       channel: { $ref: '#/channels/realtime' },
-      messages: [{ $ref: `#/channels/realtime/messages/${keyOf(operation)}` }]
+      messages: [{ $ref: `#/channels/realtime/messages/${key}` }]
     }])),
     components: {
-      messages: Object.fromEntries(operations.map((operation) => [keyOf(operation), { name: operation.name, payload: operation.schema }])),
+      messages: Object.fromEntries(operations.map(({ key, name, payload }) => [key, { name, payload }])),
       securitySchemes: { token: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'httpApiKey', name: 'x-api-key', in: 'header' } }
     }
   }

@@ -7,7 +7,8 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { type Credential, credentialOf, type Identify, sentCredential } from './identity.js'
+import { detailTexts } from '../../lib/validation/detail.js'
+import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
@@ -18,9 +19,8 @@ const maxGatheredBytes = 65_536 // of one write
 const lingerMs = 5000 // ms for the closing handshake
 const maxWaiting = 16 // messages about rooms; no more are read meanwhile
 
-export interface ConnectionParts {
+export interface ConnectionParts extends Pick<Identities, 'identify'> {
   readonly core: Core
-  readonly identify: Identify
   readonly maxMessagesPerSecond: number
   /** A monotonic clock, in milliseconds. */
   readonly now: () => number
@@ -54,7 +54,6 @@ export function serveConnection (
   let isGathering = false
   let waitingForRooms = 0
   let pausedAt: number | null = null
-  let bytes = 0
 
   /** Messages of one turn of the event loop are one write to the network, or some if they are large. */
   function write (text: string): void {
@@ -66,7 +65,7 @@ export function serveConnection (
         raw.uncork()
       })
     }
-    bytes += Buffer.byteLength(text)
+    outlet.bytes += Buffer.byteLength(text)
     socket.send(text)
     if (raw.writableLength < maxGatheredBytes) return
     raw.uncork()
@@ -79,15 +78,9 @@ export function serveConnection (
       if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'The client did not read its messages')
       write(text)
     },
-    async drained () {
-      await whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes)
-    },
+    drained: () => whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes),
     close: end,
-    takeBytes () {
-      const taken = bytes
-      bytes = 0
-      return taken
-    }
+    bytes: 0
   }
   const connection: Connection = { socket, address: addressKey(request.ip), isAlive: true, isAnonymous: true, close: end }
 
@@ -133,7 +126,7 @@ export function serveConnection (
   }
 
   /** Messages that arrive meanwhile wait in the paused socket. */
-  function begin (credential: Credential | null): void {
+  function begin (credential: Credential): void {
     isIdentifying = true
     socket.pause()
     identify(credential, request, reply).then(open, refuse).finally(() => {
@@ -203,10 +196,9 @@ export function serveConnection (
     switch (message.type) {
       case 'ping':
         return outlet.send(stringifyJson({ type: 'pong', ref }), 'pong')
-      case 'watch': {
+      case 'watch':
         core.watch(open, message).catch(failed)
         return
-      }
       case 'unwatch': {
         try {
           core.unwatch(open, message.watch)
@@ -216,32 +208,19 @@ export function serveConnection (
         }
         return
       }
-      case 'auth': {
-        identify(credentialOf(message.token), request, reply).then(async (identity) => {
-          await core.renew(open, identity)
-          acknowledge()
-        }).catch(failed)
+      case 'auth':
+        identify(credentialOf(message.token), request, reply).then((identity) => core.renew(open, identity)).then(acknowledge).catch(failed)
         return
-      }
       // Messages about rooms are handled in order.
       case 'join':
-        inOrder(async () => {
-          await core.join(open, message.room, message.state)
-          acknowledge()
-        }, failed)
-        return
+        return inOrder(() => core.join(open, message.room, message.state).then(acknowledge), failed)
       case 'leave':
-        inOrder(async () => {
-          await core.leave(open, message.room)
-          acknowledge()
-        }, failed)
-        return
+        return inOrder(() => core.leave(open, message.room).then(acknowledge), failed)
       case 'message':
-        inOrder(async () => {
+        return inOrder(async () => {
           await core.message(open, message.room, message.event, message.data)
           if (ref !== undefined) acknowledge()
         }, failed)
-        return
       default:
         return message satisfies never
     }
@@ -277,7 +256,7 @@ export function serveConnection (
         : fail(failure('badRequest', { message: 'The message is binary: send text' }))
     }
     const text = String(data)
-    bytes += Buffer.byteLength(text)
+    outlet.bytes += Buffer.byteLength(text)
     if (isIdentifying) earlier.push(text)
     else take(text)
   })
@@ -301,21 +280,14 @@ export function serveConnection (
 
 function errorMessage (error: TenantryError, ref: Ref | undefined): string {
   const { statusCode, code, message, extras } = error
-  const details = extras['details']
+  const details = detailTexts(extras['details'])
   return stringifyJson({
     type: 'error',
     ref,
     status: statusCode,
     code,
-    message: details === undefined ? message : `${message}: ${detailText(details)}`,
+    message: details.length === 0 ? message : `${message}: ${details.join('; ')}`,
     ...'upgrade' in extras && { upgrade: extras['upgrade'] },
     ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
   })
-}
-
-function detailText (details: unknown): string {
-  if (!Array.isArray(details)) return ''
-  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) =>
-    `${String(path ?? '')} ${String(message ?? '')}`.trim()
-  ).join('; ')
 }

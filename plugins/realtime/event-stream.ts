@@ -6,15 +6,15 @@ import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
-import { callerOf } from '../auth/access.js'
+import { roomName } from '../../lib/realtime/messages.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
+import type { Identities } from './identity.js'
 import type { Core } from './service.js'
 import { retryAfterMs } from './sockets.js'
-import { closeCodes, type Identity, type Outlet, type WatchRequest } from './types.js'
+import { closeCodes, type Outlet, type WatchRequest } from './types.js'
 
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
@@ -23,25 +23,16 @@ const lingerMs = 5000 // ms for the client to read the rest of a stream that has
 const maxPosition = Number.MAX_SAFE_INTEGER
 
 const Query = ClosedObject({
-  watch: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), {
-      maxItems: 50,
-      description:
-        'A table to watch, optionally with column values that rows must have: `notes?done=false`, percent-encoded. Can be repeated.'
-    })
+  watch: Optional.Array(
+    'A table to watch, optionally with column values that rows must have: `notes?done=false`, percent-encoded. Can be repeated.',
+    Type.String({ minLength: 1, maxLength: 4096 }),
+    { maxItems: 50 }
   ),
-  room: Type.Optional(
-    Type.Array(Type.String({ pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }), {
-      maxItems: 50,
-      description: 'The name of a room to join. Can be repeated.'
-    })
-  )
+  room: Optional.Array('The name of a room to join. Can be repeated.', Type.String(roomName), { maxItems: 50 })
 })
 
-export interface StreamParts {
+export interface StreamParts extends Pick<Identities, 'identityOf'> {
   readonly core: Core
-  /** Verifies the caller of the request again. */
-  readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: Owner) => Identity
 }
 
 export function eventStream (group: FastifyGroup, { core, identityOf }: StreamParts): void {
@@ -67,13 +58,12 @@ export function eventStream (group: FastifyGroup, { core, identityOf }: StreamPa
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
-    callerOf(request)
     const since = sinceOf(request)
     const { watch = [], room = [] } = request.query
     const requests = watch.map((text) => watchOf(text, since))
     const stream = createStream(request, reply)
     // Until the first byte is sent, a failure is an HTTP error.
-    const client = await core.open(stream.outlet, identityOf(request, reply, tenant))
+    const client = await core.open(stream.outlet, identityOf(request, tenant))
     stream.onEnd(() => core.close(client))
     try {
       for (const name of room) await core.join(client, name, null)
@@ -102,7 +92,6 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   let earlyBytes = 0
   let hasBegun = false
   let isEnded = false
-  let bytes = 0
   let ended = () => {}
   let timer: NodeJS.Timeout | undefined
 
@@ -134,9 +123,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
         const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
         write(`event: ${type}\n${id}${eventData(text)}`)
       },
-      async drained () {
-        await whileTrue(() => !isEnded && raw.writableLength > littleUnsentBytes)
-      },
+      drained: () => whileTrue(() => !isEnded && raw.writableLength > littleUnsentBytes),
       close (code) {
         if (isEnded) return
         if (hasBegun) {
@@ -145,17 +132,13 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
         }
         end()
       },
-      takeBytes () {
-        const taken = bytes
-        bytes = 0
-        return taken
-      }
+      bytes: 0
     } satisfies Outlet as Outlet
   }
 
   function write (text: string): void {
     if (isEnded) return
-    bytes += Buffer.byteLength(text)
+    stream.outlet.bytes += Buffer.byteLength(text)
     if (!hasBegun) {
       earlyBytes += text.length
       if (earlyBytes <= maxUnsentBytes) early.push(text)
@@ -207,5 +190,5 @@ function watchOf (text: string, since: number | undefined): WatchRequest {
     if (name in filter) throw invalid('/watch', `contains the column ${name} twice`)
     filter[name] = value
   }
-  return { table, filter: { ...filter }, since, ref: text.slice(0, 128), isText: true }
+  return { table, filter: { ...filter }, ...since !== undefined && { since }, ref: text.slice(0, 128), isText: true }
 }

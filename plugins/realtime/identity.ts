@@ -4,7 +4,6 @@ import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import { tokenMissing } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
@@ -53,44 +52,48 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   return sent[0] ?? null
 }
 
-/**
- * Creates the count of openings, new tokens, watches and joins. Each is work like that of a request, so it counts like one: for the limits
- * of requests, and as usage.
- */
-export function createCount (app: FastifyInstance) {
-  const [limiter, usage] = [optional(app, 'rateLimiter'), optional(app, 'usage')]
-  return async (request: FastifyRequest, auth: Claims, id: Owner): Promise<void> => {
+export function createIdentities (app: FastifyInstance) {
+  const [limiter, origins, usage] = [optional(app, 'rateLimiter'), optional(app, 'origins'), optional(app, 'usage')]
+
+  /**
+   * Counts an opening, a new token, a watch or a join. Each is work like that of a request, so it counts like one: for the limits of
+   * requests, and as usage.
+   */
+  async function count (request: FastifyRequest, auth: Claims, id: Owner): Promise<void> {
     const tenant = await app.tenants.get(id)
     if (tenant === null) throw failure('tenantUnknown')
     await limiter()?.checkWithin(request, { auth, tenant })
     usage()?.record(id, 'api_calls')
   }
-}
-
-export type Count = ReturnType<typeof createCount>
-
-/** Creates the identity from a request and a credential. Rejects with HTTP errors; a 401 or 403 ends the connection. */
-export function createIdentify (app: FastifyInstance, count: Count) {
-  const limiter = optional(app, 'rateLimiter')
-  const origins = optional(app, 'origins')
 
   function claimsOf ({ kind, text }: Credential, request: FastifyRequest, reply: FastifyReply): Claims | Promise<Claims> {
     return kind === 'token' ? app.auth.verify(text) : app.auth.identify(text, () => limiter()?.check(request, reply, unknownKeys))
   }
 
-  return async (credential: Credential | null, request: FastifyRequest, reply: FastifyReply): Promise<Identity> => {
-    if (credential === null) throw tokenMissing()
-    const claims = await claimsOf(credential, request, reply)
-    const tenant = await app.tenancy.admit(request, claims)
-    const { origin } = request.headers
-    const allowed = origins()
-    if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
-      throw failure('forbidden', { message: 'Pages of this origin cannot connect' })
+  return {
+    /** Rejects with HTTP errors; a 401 or 403 ends the connection. */
+    async identify (credential: Credential, request: FastifyRequest, reply: FastifyReply): Promise<Identity> {
+      const claims = await claimsOf(credential, request, reply)
+      const tenant = await app.tenancy.admit(request, claims)
+      const { origin } = request.headers
+      const allowed = origins()
+      if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
+        throw failure('forbidden', { message: 'Pages of this origin cannot connect' })
+      }
+      const counted = () => count(request, claims, tenant.id)
+      await counted()
+      return { claims, tenant: tenant.id, verify: () => claimsOf(credential, request, reply), count: counted }
+    },
+
+    /** The identity of the caller of a request, who is verified again by the token or key in its headers. */
+    identityOf (request: FastifyRequest, tenant: Owner): Identity {
+      const claims = request.auth ?? { sub: '' }
+      const { authorization = '', 'x-api-key': key } = request.headers
+      const verify = () =>
+        key === undefined ? app.auth.verify(authorization.replace(/^bearer +/i, '').trim()) : app.auth.identify(String(key))
+      return { claims, tenant, verify, count: () => count(request, claims, tenant) }
     }
-    const counted = () => count(request, claims, tenant.id)
-    await counted()
-    return { claims, tenant: tenant.id, verify: () => claimsOf(credential, request, reply), count: counted }
   }
 }
 
-export type Identify = ReturnType<typeof createIdentify>
+export type Identities = ReturnType<typeof createIdentities>

@@ -18,7 +18,7 @@ import type {} from '../database/index.js'
 import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
 import type {} from '../tenancy/index.js'
-import { createCount, createIdentify } from './identity.js'
+import { createIdentities } from './identity.js'
 import { createMemberStore } from './member-store.js'
 import { createPostgresBus } from './postgres-bus.js'
 import { createReader } from './reader.js'
@@ -27,7 +27,7 @@ import { createRecorder } from './recorder.js'
 import { createRooms } from './rooms.js'
 import { realtimeRoutes } from './routes.js'
 import { createCore } from './service.js'
-import { later, type Sockets } from './sockets.js'
+import { later } from './sockets.js'
 import { createChangeStore, sweepChanges } from './store.js'
 import { closeCodes, type RealtimeStatus } from './types.js'
 
@@ -55,17 +55,18 @@ export default definePlugin<RealtimeOptions>({
     const { now = Date.now, monotonic = () => performance.now(), ...section } = options
     if (section.enabled === false) return undefined
     withoutFaults((faults) => checkRealtime(section, faults))
-    const { db, engine, events, log, tenants } = app
+    const { maxMessageBytes = 65_536, maxMessagesPerSecond = 50, retentionSeconds = 86_400 } = section
+    const { db, engine, events, log } = app
     const instance = randomUUID()
     const store = createChangeStore(engine)
     const usage = optional(app, 'usage')
     const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event), () => rooms.refresh())
     const rooms = createRooms({
-      store: createMemberStore(db, (tenant) => engine.kyselyFor(tenant), instance),
+      store: createMemberStore(db, engine.kyselyFor, instance),
       bus,
       plans: plansOf(app),
       isLimited: () => usage() !== null,
-      maxMessageBytes: section.maxMessageBytes ?? 65_536,
+      maxMessageBytes,
       log
     })
     const reader = createReader({
@@ -77,7 +78,6 @@ export default definePlugin<RealtimeOptions>({
       },
       log
     })
-    const retentionSeconds = section.retentionSeconds ?? 86_400
     const recordedStore = createRecordedStore(db)
     const recorder = createRecorder({
       store: recordedStore,
@@ -86,8 +86,8 @@ export default definePlugin<RealtimeOptions>({
       lost: (table) => core.lose(table),
       log
     })
-    const core = createCore({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log })
-    let sockets: Sockets | null = null
+    const core = createCore({ app, usage, store, reader, recorder, rooms, section })
+    let stopSockets = async () => {}
     app.decorate('realtime', {
       publish (tenant: Owner, message) {
         rooms.publish(tenant, message, null).catch((err: unknown) => log.warn({ err }, 'a message of a room could not be sent'))
@@ -138,7 +138,7 @@ export default definePlugin<RealtimeOptions>({
     })
     whenStopping(app, async () => {
       clearInterval(timer)
-      await sockets?.stop()
+      await stopSockets()
       core.closeAll((outlet) => outlet.close(closeCodes.stopping, later()))
       await recorder.stop()
       await reader.stop()
@@ -146,29 +146,10 @@ export default definePlugin<RealtimeOptions>({
       await bus.close()
     })
     return async (group) => {
-      const count = createCount(app)
-      sockets = await realtimeRoutes(group, {
-        core,
-        identify: createIdentify(app, count),
-        identityOf (request, _reply, tenant) {
-          const claims = request.auth ?? { sub: '' }
-          return { claims, tenant, verify: () => reverify(app, request), count: () => count(request, claims, tenant) }
-        },
-        maxMessageBytes: section.maxMessageBytes ?? 65_536,
-        maxMessagesPerSecond: section.maxMessagesPerSecond ?? 50,
-        now: monotonic
-      })
+      stopSockets = await realtimeRoutes(group, { core, ...createIdentities(app), maxMessageBytes, maxMessagesPerSecond, now: monotonic })
     }
   }
 })
-
-/** Verifies the caller of an event stream again, by the token or key in its headers. */
-function reverify (app: FastifyInstance, { headers }: { headers: { authorization?: string, 'x-api-key'?: string | string[] } }) {
-  const key = headers['x-api-key']
-  return key === undefined
-    ? app.auth.verify((headers.authorization ?? '').replace(/^bearer +/i, '').trim())
-    : app.auth.identify(String(key))
-}
 
 async function openBus (
   { db, engine, events, log }: FastifyInstance,

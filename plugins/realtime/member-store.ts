@@ -21,11 +21,9 @@ export interface Place {
 export interface OwnMember extends Place, Member {}
 
 /** The result of an attempt to join. `full` has the plan, and the number of rooms with this one. */
-export type JoinResult = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | {
-  readonly kind: 'full',
-  readonly plan: string,
-  readonly needed: number
-}
+export type JoinResult =
+  | { readonly kind: 'joined' | 'gone' | 'crowded' }
+  | { readonly kind: 'full', readonly plan: string, readonly needed: number }
 
 export type MemberStore = ReturnType<typeof createMemberStore>
 

@@ -7,11 +7,7 @@ import type { ChangeState, ChangeStore } from './store.js'
 import type { Watch } from './types.js'
 
 /** The start of a watch. */
-export interface Begin {
-  readonly position: number
-  /** Changes up to this position are not kept. */
-  readonly floor: number
-}
+export type Begin = Pick<ChangeState, 'position' | 'floor'>
 
 interface Opening {
   readonly watch: Watch

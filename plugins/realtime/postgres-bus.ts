@@ -26,11 +26,6 @@ export interface PostgresBusParts {
   readonly log: FastifyBaseLogger
 }
 
-interface PendingStart {
-  readonly resolve: () => void
-  readonly reject: (error: unknown) => void
-}
-
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
   const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for the database'))
   const ending = new AbortController()
@@ -41,7 +36,8 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   let writing: Promise<void> | null = null
   let stop = () => {}
   let state: 'resting' | 'beginning' | 'hearing' = 'resting'
-  let begun: PendingStart[] = []
+  /** Callers of `hear`, with null or the error. */
+  let begun: ((error: unknown) => void)[] = []
   const poller = createPoller({
     poll,
     signal: ending.signal,
@@ -119,10 +115,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     const waiting = begun
     begun = []
     state = next
-    for (const { resolve, reject } of waiting) {
-      if (error === null) resolve()
-      else reject(error)
-    }
+    for (const settle of waiting) settle(error)
   }
 
   return {
@@ -134,7 +127,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
       if (state === 'hearing' || ending.signal.aborted) return
       state = 'beginning'
       await new Promise<void>((resolve, reject) => {
-        begun.push({ resolve, reject })
+        begun.push((error) => error === null ? resolve() : reject(error))
         poller.wake()
       })
     },

@@ -175,17 +175,11 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
     return group.cursor
   }
 
-  /**
-   * Sends the changes after the position, then makes the watch live. The replays of a client run one after the other, so that a client
-   * holds few changes in memory.
-   */
+  /** Sends the changes after the position, then makes the watch live. A client has one replay at a time, to bound its changes in memory. */
   async function replay (watch: Watch, since: number): Promise<void> {
-    const earlier = replays.get(watch.client)
-    const own = earlier === undefined ? replayNow(watch, since) : earlier.then(() => replayNow(watch, since))
-    const ended = own.catch(() => {})
-    replays.set(watch.client, ended)
+    const own = (replays.get(watch.client) ?? Promise.resolve()).then(() => replayNow(watch, since))
+    replays.set(watch.client, own.catch(() => {}))
     await own
-    if (replays.get(watch.client) === ended) replays.delete(watch.client)
   }
 
   async function replayNow (watch: Watch, since: number): Promise<void> {

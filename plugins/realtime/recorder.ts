@@ -6,7 +6,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { createPoller } from '../../lib/database/poller.js'
 import { failure } from '../../lib/errors.js'
-import type { RecordedStore, TenantTable } from './recorded-store.js'
+import type { RecordedStore, RecordedTable, TenantTable } from './recorded-store.js'
 
 const renewalMs = 300_000 // ms between renewals of the entries
 const waitMs = 20 // ms between checks for transactions that still write
@@ -97,7 +97,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     return ready
   }
 
-  function resolveAll (recorded: readonly (TenantTable & { readonly start: number | null })[]): void {
+  function resolveAll (recorded: readonly RecordedTable[]): void {
     for (const { tenant, table, start } of recorded) {
       const entry = entries.get(keyOf({ tenant, table }))
       if (entry === undefined || start === null || !pending.delete(entry)) continue

@@ -1,6 +1,5 @@
 /** Carries events of rooms over Redis, one publication per batch. While Redis is away, events go over PostgreSQL. */
 import { createHash } from 'node:crypto'
-import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
 import { type Kysely, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
@@ -10,22 +9,18 @@ import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
 import { openRedis } from '../../lib/redis/redis.js'
-import { eventsIn } from './postgres-bus.js'
+import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 
 const gatherMs = 5 // ms over which events become one publication
 const openMs = 1000 // ms for the first subscription; later, it is made in the background
 const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
 
-export interface RedisBusParts {
+export interface RedisBusParts extends Omit<PostgresBusParts, 'events'> {
   readonly url: string
-  readonly db: Kysely<SystemTables>
-  readonly instance: string
-  readonly listener: RoomListener
   /** Creates the bus that carries events while Redis is away. */
   readonly fallback: (listener: RoomListener) => RoomBus
   /** Called after the connection to Redis was lost: events may be missing. */
   readonly missed: () => void
-  readonly log: FastifyBaseLogger
 }
 
 export async function createRedisBus (

@@ -192,10 +192,8 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       await store.leave(place.tenant, [name], client.id)
       return
     }
-    let room = rooms.get(keyOf(place))
-    if (room === undefined) {
-      rooms.set(keyOf(place), room = newRoom(place))
-    }
+    const room = rooms.get(keyOf(place)) ?? newRoom(place)
+    rooms.set(keyOf(place), room)
     room.members.set(client, state)
     client.rooms.add(name)
     changed(place)

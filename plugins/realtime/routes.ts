@@ -5,9 +5,10 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { asyncApi } from './asyncapi.js'
 import { eventStream, type StreamParts } from './event-stream.js'
-import { openSockets, type SocketParts, type Sockets } from './sockets.js'
+import { openSockets, type SocketParts } from './sockets.js'
 
-export async function realtimeRoutes (group: FastifyGroup, parts: SocketParts & StreamParts): Promise<Sockets> {
+/** Resolves with a function that ends all websockets. */
+export async function realtimeRoutes (group: FastifyGroup, parts: SocketParts & StreamParts): Promise<() => Promise<void>> {
   eventStream(group, parts)
   const document = stringifyJson(asyncApi(`${group.prefix}/realtime`, group))
   group.get(

@@ -1,7 +1,6 @@
 /** The core of realtime: connections, their watches and their rooms, independent of the transport. */
 import { randomUUID } from 'node:crypto'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Engine } from '../../lib/database/engine.js'
+import type { FastifyInstance } from 'fastify'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
@@ -11,7 +10,7 @@ import { maxStateBytes } from '../../lib/realtime/messages.js'
 import { createRoomRules } from '../../lib/realtime/rooms.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { requirePermissions } from '../auth/access.js'
-import type { Tenants } from '../tenancy/index.js'
+import type {} from '../tenancy/index.js'
 import type { Gauge, Usage } from '../usage/index.js'
 import { conditionsOf, invalid } from './conditions.js'
 import type { Reader } from './reader.js'
@@ -22,16 +21,13 @@ import type { ChangeStore } from './store.js'
 import { type Client, closeCodes, type Identity, type Outlet, type Watch, type WatchRequest } from './types.js'
 
 export interface CoreParts {
-  readonly app: Pick<FastifyInstance, 'auth'>
-  readonly engine: Engine
-  readonly tenants: Pick<Tenants, 'get'>
+  readonly app: Pick<FastifyInstance, 'auth' | 'engine' | 'tenants' | 'log'>
   readonly usage: () => Usage | null
   readonly store: ChangeStore
   readonly reader: Reader
   readonly recorder: Recorder
   readonly rooms: Rooms
   readonly section: RealtimeSection
-  readonly log: FastifyBaseLogger
 }
 
 export type Core = ReturnType<typeof createCore>
@@ -39,7 +35,8 @@ export type Core = ReturnType<typeof createCore>
 const maxRoomsOfClient = 100
 const maxWatchesOfClient = 1000
 
-export function createCore ({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log }: CoreParts) {
+export function createCore ({ app, usage, store, reader, recorder, rooms, section }: CoreParts) {
+  const { engine, tenants, log } = app
   const clients = new Set<Client>()
   const expiring = new WeakSet<Client>()
   const ruleOf = createRoomRules(section.rooms)
@@ -47,6 +44,13 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   let withoutTrigger: Promise<readonly string[]> | null = null
   let watches = 0
   let openWatches = 0
+
+  function tableOf (name: string): WatchedTable | undefined {
+    const rules = Object.hasOwn(listed, name) ? listed[name] : undefined
+    const table = rules === undefined ? undefined : engine.catalogue.tables.get(name)
+    if (rules === undefined || table === undefined || !isWatchable(table)) return undefined
+    return { table, excluded: new Set(rules.excludeFields), actions: rules.events === undefined ? null : new Set(rules.events) }
+  }
 
   function allows ({ claims, tenant }: Identity, permissions: readonly string[]): void | Promise<void> {
     return requirePermissions({ auth: claims, tenant: { id: tenant }, server: app }, permissions)
@@ -96,7 +100,8 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   }
 
   function recordBytes ({ identity, outlet }: Client): void {
-    const bytes = outlet.takeBytes()
+    const { bytes } = outlet
+    outlet.bytes = 0
     if (bytes > 0) usage()?.record(identity.tenant, 'bandwidth_bytes', bytes)
   }
 
@@ -143,11 +148,6 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     if (lost.length > 0) await rooms.leave(client, lost)
   }
 
-  async function recheckLogged (client: Client): Promise<void> {
-    if (client.isClosed) return
-    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
-  }
-
   /** Throws `forbidden` for a room that no rule allows. */
   function requireRule (room: string) {
     const rule = ruleOf(room)
@@ -158,7 +158,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   return {
     open,
     close,
-    tableOf: (name: string): WatchedTable | undefined => watchedTable(name, engine, listed),
+    tableOf,
     get connections () {
       return clients.size
     },
@@ -171,7 +171,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       const { identity } = client
       const { table: name, ref, since } = request
       await identity.count()
-      const watched = watchedTable(name, engine, listed)
+      const watched = tableOf(name)
       if (watched === undefined) throw invalid('/table', 'is not a table that can be watched')
       const permissions = listed[name]?.permissions ?? []
       await allows(identity, permissions)
@@ -264,9 +264,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
     },
 
-    async leave (client: Client, room: string): Promise<void> {
-      await rooms.leave(client, [room])
-    },
+    leave: (client: Client, room: string): Promise<void> => rooms.leave(client, [room]),
 
     async message (client: Client, room: string, event: string | undefined, data: unknown): Promise<void> {
       if (!client.rooms.has(room)) throw failure('forbidden', { message: 'Only members of a room can send messages to it: join it first' })
@@ -286,7 +284,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
     /** Checks the connections of the tenant, or all connections for the platform. */
     async recheck (tenant: Owner): Promise<void> {
-      for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await recheckLogged(client)
+      for (const client of clients) {
+        if (tenant !== platformRef && client.identity.tenant !== tenant) continue
+        await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
+      }
     },
 
     /** Records the bytes of open connections as bandwidth. */
@@ -325,11 +326,4 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
 function comeBack ({ outlet }: Client): void {
   outlet.close(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
-}
-
-function watchedTable (name: string, engine: Engine, listed: NonNullable<RealtimeSection['tables']>): WatchedTable | undefined {
-  const rules = Object.hasOwn(listed, name) ? listed[name] : undefined
-  const table = rules === undefined ? undefined : engine.catalogue.tables.get(name)
-  if (rules === undefined || table === undefined || !isWatchable(table)) return undefined
-  return { table, excluded: new Set(rules.excludeFields), actions: rules.events === undefined ? null : new Set(rules.events) }
 }

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { responseOf } from '../../lib/http/client-error.js'
@@ -30,12 +31,8 @@ export interface SocketParts extends ConnectionParts {
   readonly maxMessageBytes: number
 }
 
-export interface Sockets {
-  /** Ends all connections, with a different time to reconnect for each client. */
-  stop(): Promise<void>
-}
-
-export async function openSockets (group: FastifyInstance, { maxMessageBytes, ...parts }: SocketParts): Promise<Sockets> {
+/** Resolves with a function that ends all connections, with a different time to reconnect for each client. */
+export async function openSockets (group: FastifyInstance, { maxMessageBytes, ...parts }: SocketParts): Promise<() => Promise<void>> {
   const connections = new Set<Connection>()
   let isStopping = false
   let whenEmpty = () => {}
@@ -93,18 +90,16 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
     return all < maxAnonymous && own < maxAnonymousOfAddress
   }
 
-  return {
-    async stop () {
-      isStopping = true
-      clearInterval(timer)
-      if (connections.size === 0) return
-      const empty = new Promise<void>((resolve) => {
-        whenEmpty = resolve
-      })
-      for (const connection of connections) connection.close(closeCodes.stopping, later())
-      await Promise.race([empty, new Promise((resolve) => setTimeout(resolve, leaveMs))])
-      for (const { socket } of connections) socket.terminate()
-    }
+  return async () => {
+    isStopping = true
+    clearInterval(timer)
+    if (connections.size === 0) return
+    const empty = new Promise<void>((resolve) => {
+      whenEmpty = resolve
+    })
+    for (const connection of connections) connection.close(closeCodes.stopping, later())
+    await settlesWithin(empty, leaveMs)
+    for (const { socket } of connections) socket.terminate()
   }
 }
 

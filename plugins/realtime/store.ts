@@ -52,33 +52,32 @@ export interface Batch {
   readonly until: number
 }
 
-/** The result of giving positions to some changes. */
-export interface PositionResult {
-  readonly count: number
-  /** The last tenant of the run; null if no tenant follows. */
-  readonly last: string | null
-  /** Whether more changes may wait. */
-  readonly more: boolean
-  /** The first heads with a stamp after the given one, with those of this run. */
+/** The first heads with a stamp after the given one. */
+export interface Heads {
   readonly heads: Head[]
-  readonly epoch: number
-}
-
-/** The state of all changes. */
-export interface News {
-  readonly heads: Head[]
-  /** Whether committed changes wait for positions. */
-  readonly waiting: boolean
   /** Whether there are more heads. */
   readonly more: boolean
   /** Another one than before: a replica became the primary, and changes may be missing. */
   readonly epoch: number
 }
 
+/** The state of all changes. */
+export interface News extends Heads {
+  /** Whether committed changes wait for positions. */
+  readonly waiting: boolean
+}
+
+/** The result of giving positions to some changes: also `more` if more changes may wait. */
+export interface PositionResult extends Heads {
+  readonly count: number
+  /** The last tenant of the run; null if no tenant follows. */
+  readonly last: string | null
+}
+
 export type ChangeStore = ReturnType<typeof createChangeStore>
 
 const headsIn = (source: string): string =>
-  `(select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
+  `(select coalesce(json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp), '[]')
     from (select * from ${source} order by stamp limit ${maxHeads}) h)`
 
 const epoch = '(select epoch from tenantry.realtime_timeline)'
@@ -170,9 +169,9 @@ const latest: Statement = {
 /** Values: tenants. */
 const standings: Statement = {
   name: 'tenantry_realtime_standings',
-  text: `select json_agg(json_build_object('tenant', t.id, 'position', coalesce(h.position, 0), 'floor', coalesce(h.floor, 0),
+  text: `select coalesce(json_agg(json_build_object('tenant', t.id, 'position', coalesce(h.position, 0), 'floor', coalesce(h.floor, 0),
       'oldest', (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id, place limit 1),
-      'newest', (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id desc, place desc limit 1)))::text
+      'newest', (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id desc, place desc limit 1))), '[]')::text
     from unnest($1::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`
 }
 
@@ -220,30 +219,20 @@ const sweep: Statement = {
 /** Values: the schema, tables. */
 const withoutTrigger: Statement = {
   name: 'tenantry_realtime_untriggered',
-  text: `select json_agg(c.relname)::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  text: `select coalesce(json_agg(c.relname), '[]')::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = $1 and c.relname = any ($2::text[])
     and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = '${triggerName}' and t.tgfoid = to_regproc('${recordFunction}') and t.tgenabled <> 'D')`
 }
 
 export function createChangeStore (engine: Pick<Engine, 'text'>) {
-  /** Each statement writes the JSON of its result itself. */
-  async function json<Result> (statement: Statement, values: readonly unknown[], first?: TextOptions['first']) {
-    const text = await engine.text(statement, values, { tenant: serverRef, first })
-    const result: Result | null = text === null ? null : JSON.parse(text)
-    return result
+  /** Each statement has one row, and writes the JSON of its result itself. */
+  async function json<Result> (statement: Statement, values: readonly unknown[], first?: TextOptions['first']): Promise<Result> {
+    return JSON.parse(await engine.text(statement, values, { tenant: serverRef, first }) ?? 'null')
   }
 
   async function assignWith (statement: Statement, stamp: number, from: string): Promise<PositionResult> {
-    const first = { statement: lock, values: [positionLock] }
-    const given = await json<Omit<PositionResult, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
-    const heads = given?.heads ?? []
-    return {
-      count: given?.count ?? 0,
-      last: given?.last ?? null,
-      more: given?.more === true || heads.length === maxHeads,
-      heads,
-      epoch: given?.epoch ?? 0
-    }
+    const given = await json<PositionResult>(statement, [stamp, from], { statement: lock, values: [positionLock] })
+    return { ...given, more: given.more || given.heads.length === maxHeads }
   }
 
   /** Reads for several tenants, which share the batches. Reads at least the first batch of each. */
@@ -271,23 +260,16 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
   }
 
   return {
-    /**
-     * The first heads with a later stamp. Stamps grow in commit order, since one transaction at a time gives positions.
-     */
+    /** Stamps grow in commit order, since one transaction at a time gives positions. */
     async news (stamp: number): Promise<News> {
-      const found = await json<{ heads: Head[] | null, waiting: boolean, epoch: number }>(news, [stamp])
-      const heads = found?.heads ?? []
-      return { heads, waiting: found?.waiting === true, more: heads.length === maxHeads, epoch: found?.epoch ?? 0 }
+      const found = await json<Omit<News, 'more'>>(news, [stamp])
+      return { ...found, more: found.heads.length === maxHeads }
     },
 
-    async latest (): Promise<number> {
-      return await json<number>(latest, []) ?? 0
-    },
+    latest: () => json<number>(latest, []),
 
     /** By tenant: the last position, and the range of changes without one. */
-    async standings (tenants: readonly string[]): Promise<ChangeState[]> {
-      return await json<ChangeState[]>(standings, [tenants], { statement: follow, values: [] }) ?? []
-    },
+    standings: (tenants: readonly string[]) => json<ChangeState[]>(standings, [tenants], { statement: follow, values: [] }),
 
     /**
      * Gives positions to a run of committed changes of some tenants. A change that is committed later gets a later position, in
@@ -297,9 +279,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
      * @param after  the run begins with the tenants after this one
      * @param stamp  the last stamp that the caller knows
      */
-    async assignPositions (after: string, stamp = 0): Promise<PositionResult> {
-      return await assignWith(assign, stamp, after)
-    },
+    assignPositions: (after: string, stamp = 0) => assignWith(assign, stamp, after),
 
     /** Gives positions to a run of the tenant's committed changes. Returns their number. */
     async assignPositionsOf (tenant: Owner): Promise<number> {
@@ -315,14 +295,10 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     readAll,
 
     /** Removes changes made before the time. Returns the number of batches. */
-    async sweep (before: Date): Promise<number> {
-      return await json<number>(sweep, [before]) ?? 0
-    },
+    sweep: (before: Date) => json<number>(sweep, [before]),
 
     /** The given tables that lack the trigger. */
-    async withoutTrigger (schema: string, tables: readonly string[]): Promise<string[]> {
-      return await json<string[]>(withoutTrigger, [schema, tables]) ?? []
-    }
+    withoutTrigger: (schema: string, tables: readonly string[]) => json<string[]>(withoutTrigger, [schema, tables])
   }
 }
 

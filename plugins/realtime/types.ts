@@ -2,7 +2,7 @@
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Condition } from '../../lib/realtime/changes.js'
-import type { Ref } from '../../lib/realtime/messages.js'
+import type { WatchMessage } from '../../lib/realtime/messages.js'
 import type { Recording } from './recorder.js'
 
 declare module 'fastify' {
@@ -47,8 +47,8 @@ export interface Outlet {
   /** Resolves when little is unsent, or the connection has ended. */
   drained(): Promise<void>
   close(code: number, reason: string): void
-  /** The bytes of messages, in both directions, since the last call. */
-  takeBytes(): number
+  /** The bytes of messages, in both directions, that are not recorded yet. */
+  bytes: number
 }
 
 /** The caller of a connection, and how to verify it again. */
@@ -73,12 +73,7 @@ export interface Client {
   readonly rooms: Set<string>
 }
 
-export interface WatchRequest {
-  readonly table: string
-  readonly id?: unknown
-  readonly filter?: Readonly<Record<string, unknown>> | undefined
-  readonly since?: number | undefined
-  readonly ref?: Ref | undefined
+export interface WatchRequest extends Omit<WatchMessage, 'type'> {
   /** Values are texts, from a URL. */
   readonly isText?: boolean
 }

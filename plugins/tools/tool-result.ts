@@ -2,6 +2,7 @@
 import { failure, TenantryError } from '../../lib/errors.js'
 import { withExactTexts } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { detailTexts } from '../../lib/validation/detail.js'
 import type { ToolResult } from './types.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
@@ -21,7 +22,6 @@ export function valueOf ({ text, isJson }: ToolResult): unknown {
   return text === '' ? null : text
 }
 
-const maxDetails = 5 // of a validation error, in one message
 const maxMessage = 1000 // characters
 
 export function tooLarge (maxBytes: number): Error {
@@ -34,9 +34,6 @@ export function errorOf (status: number, body: unknown): TenantryError {
   if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {
     return failure('toolFailed', { message: `The tool failed with the status ${status}` })
   }
-  const faults = Array.isArray(details)
-    ? details.filter(isRecord).slice(0, maxDetails).map((detail) => `${String(detail['path'])} ${String(detail['message'])}`.trim())
-    : []
-  const whole = [message, ...faults].join('; ')
+  const whole = [message, ...detailTexts(details)].join('; ')
   return new TenantryError({ code, status, title: error, message }, { message: whole.slice(0, maxMessage) })
 }

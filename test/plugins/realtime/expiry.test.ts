@@ -16,12 +16,10 @@ import { open } from './app.js'
 
 test('an expired token ends its connection while the key of another connection cannot be looked up', async (t) => {
   const { app } = await open(t)
-  const { engine, tenants, log } = app
+  const { engine, log } = app
   const store = createChangeStore(engine)
   const core = createCore({
     app,
-    engine,
-    tenants,
     usage: () => null,
     store,
     reader: createReader({ store, tableOf: () => undefined, lost: () => {}, log }),
@@ -34,12 +32,11 @@ test('an expired token ends its connection while the key of another connection c
       maxMessageBytes: 1000,
       log
     }),
-    section: {},
-    log
+    section: {}
   })
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
-    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code), takeBytes: () => 0 }
+    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code), bytes: 0 }
     await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), verify, count: async () => {} })
   }
   let lookUps = 0

@@ -25,7 +25,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
     },
     drained: async () => {},
     close: () => {},
-    takeBytes: () => 0
+    bytes: 0
   }
   const client: Client = {
     id,

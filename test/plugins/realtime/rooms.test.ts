@@ -47,7 +47,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
           },
           drained: async () => {},
           close: () => {},
-          takeBytes: () => 0
+          bytes: 0
         },
         identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }), count: async () => {} },
         isClosed: false,
