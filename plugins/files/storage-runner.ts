@@ -46,13 +46,9 @@ export function createStorageRunner (service: FilesService): StepRunner {
     try {
       return await uploads.inPlace(tenant, async () => {
         const bytes = addAbortSignal(signal, await open())
-        const received = await uploads.receive(owner, {
-          bytes,
-          expected: size,
-          declaredType: file.contentType,
-          bucket: described.bucket,
-          by
-        })
+        const { bucket } = described
+        const incoming = { bytes, expected: size, declaredType: file.contentType, bucket, entity: described, by }
+        const received = await uploads.receive(owner, incoming)
         return await uploads.finish(owner, received, described, by)
       })
     } catch (error) {

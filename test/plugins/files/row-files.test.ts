@@ -1,4 +1,6 @@
 /** `files.onEntityDelete`: files of deleted rows. */
+import { execFileSync } from 'node:child_process'
+import { open as openFile, rm } from 'node:fs/promises'
 import { sql } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
@@ -18,10 +20,13 @@ const byId = { table: 'notes', operation: 'delete', id: '{{params.id}}' } as con
 const document = {
   tables: { notes: { tenantScoped: true, columns }, drafts: { tenantScoped: true, softDelete: true, columns } },
   files: { onEntityDelete: 'delete' },
-  workflows: [{
-    id: 'drop',
-    steps: [{ id: 'a', type: 'database', operation: 'delete', table: 'notes', filters: [{ column: 'id', value: '{{input.id}}' }] }]
-  }],
+  workflows: [
+    {
+      id: 'drop',
+      steps: [{ id: 'a', type: 'database', operation: 'delete', table: 'notes', filters: [{ column: 'id', value: '{{input.id}}' }] }]
+    },
+    { id: 'copy', steps: [{ id: 'a', type: 'storage', operation: 'copy', params: { id: '{{input.id}}' } }] }
+  ],
   routes: [
     { path: '/notes/:id', method: 'delete', queries: [byId] },
     {
@@ -42,7 +47,8 @@ const document = {
       method: 'post',
       firebaseQueries: [{ collection: 'papers', operation: 'create', docId: '{{body.id}}', data: { a: 1 } }]
     },
-    { path: '/drop/:id', method: 'post', workflow: { ref: 'drop', input: { id: '{{params.id}}' } } }
+    { path: '/drop/:id', method: 'post', workflow: { ref: 'drop', input: { id: '{{params.id}}' } } },
+    { path: '/copy/:id', method: 'post', workflow: { ref: 'copy', input: { id: '{{params.id}}' } } }
   ]
 } satisfies TestDocument
 
@@ -217,6 +223,26 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   await remove(5)
   t.equal(await send(5), 404, 'a resumable upload')
   await nothing()
+})
+
+test('a file that a workflow step stores while its row is deleted is removed', async (t) => {
+  const { app, as, folder } = await open(t, document)
+  const ada = as('acme')
+  await notes(app, [1])
+  const { body: { id } } = await ada.upload([file('hello'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }])
+  // A pipe in place of the original: its bytes arrive when the test writes them.
+  const original = `${folder}/acme/${String(id)}`
+  await rm(original)
+  execFileSync('mkfifo', [original])
+  const pipe = await openFile(original, 'r+')
+  const copied = ada.ask(`POST /copy/${String(id)}`)
+  await until('the copy is running', async () => (await rows(app))['pending'] === 1)
+  t.equal((await ada.ask('DELETE /notes/1')).status, 200)
+  await pipe.write('hello')
+  await pipe.close()
+  t.equal((await copied).status, 409)
+  await until('nothing remains', async () => JSON.stringify([await onDisk(folder), await rows(app)]) === '[[],{}]')
+  t.same(await storage(app, 'acme'), { booked: 0, reserved: 0, shown: 0 })
 })
 
 test("a deleted row's file stays unreadable if the sweep fails midway", async (t) => {
