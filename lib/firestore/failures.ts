@@ -4,22 +4,17 @@ import { failure, TenantryError } from '../errors.js'
 const retryAfter = { 'retry-after': '1' }
 
 // Codes of gRPC.
-const cancelled = 1
-const unknown = 2
 const invalidArgument = 3
-const deadlineExceeded = 4
 const notFound = 5
 const alreadyExists = 6
-const permissionDenied = 7
 const resourceExhausted = 8
 const failedPrecondition = 9
 const aborted = 10
-const internal = 13
-const unavailable = 14
-const unauthenticated = 16
+/** Cancelled, unknown, deadline exceeded, permission denied, internal, unavailable, unauthenticated. */
+const unavailable: ReadonlySet<number> = new Set([1, 2, 4, notFound, 7, 13, 14, 16])
 
 /** The error for a query without an index. */
-export class IndexMissing extends Error {
+class IndexMissing extends Error {
   /** Where an administrator of the project creates the index. */
   readonly link: string | undefined
 
@@ -31,7 +26,7 @@ export class IndexMissing extends Error {
 }
 
 /** The gRPC code of an error of Firestore or its client. */
-export function grpcCodeOf (error: unknown): number | undefined {
+function grpcCodeOf (error: unknown): number | undefined {
   return error instanceof Error && 'code' in error && typeof error.code === 'number' ? error.code : undefined
 }
 
@@ -49,7 +44,8 @@ export function isChanged (error: unknown): boolean {
 /** The catalogue's error for a client's error; an unknown one is returned unchanged, and answers 500. */
 export function translate (error: unknown): unknown {
   if (error instanceof TenantryError || !(error instanceof Error)) return error
-  switch (grpcCodeOf(error)) {
+  const code = grpcCodeOf(error)
+  switch (code) {
     case alreadyExists:
       return failure('conflict', { message: 'A document with this id already exists', cause: error })
     case aborted:
@@ -64,17 +60,8 @@ export function translate (error: unknown): unknown {
       return failure('indexMissing', { cause: new IndexMissing(error) })
     case resourceExhausted:
       return failure('databaseBusy', { headers: retryAfter, cause: error })
-    case cancelled:
-    case unknown:
-    case deadlineExceeded:
-    case notFound:
-    case permissionDenied:
-    case internal:
-    case unavailable:
-    case unauthenticated:
-      return firestoreUnavailable(error)
     default:
-      return error
+      return code !== undefined && unavailable.has(code) ? firestoreUnavailable(error) : error
   }
 }
 

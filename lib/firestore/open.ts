@@ -1,5 +1,4 @@
 /** Opens Firestore according to the document, with Google's client: an optional package. */
-import { randomUUID } from 'node:crypto'
 import { createReader } from './read.js'
 import { createFirestore } from './store.js'
 import type { DocumentStore, FirestoreOptions } from './types.js'
@@ -7,23 +6,16 @@ import { createValues } from './values.js'
 
 const defaultTimeoutMs = 10_000
 
-export interface OpenOptions extends FirestoreOptions {
+interface OpenOptions extends FirestoreOptions {
   /** The most bytes of JSON that one query returns. */
   readonly maxResultBytes: number
 }
 
 /** Rejects if the package is missing; the first operation connects to Firestore. */
-export async function openFirestore (options: OpenOptions): Promise<DocumentStore> {
-  const {
-    projectId,
-    credentials,
-    databaseId,
-    emulatorHost,
-    sharedCollections = [],
-    isDefault = false,
-    timeoutMs = defaultTimeoutMs,
-    maxResultBytes
-  } = options
+export async function openFirestore (
+  { sharedCollections = [], isDefault = false, timeoutMs = defaultTimeoutMs, maxResultBytes, ...options }: OpenOptions
+): Promise<DocumentStore> {
+  const { projectId, credentials, databaseId, emulatorHost } = options
   const sdk = await import('@google-cloud/firestore').catch((cause: unknown) => {
     throw new Error('firebase needs the package "@google-cloud/firestore": run "npm i @google-cloud/firestore@^8.7.0"', { cause })
   })
@@ -38,13 +30,11 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
   })
   const shared = new Set(sharedCollections)
   const values = createValues(sdk, client, shared)
-  const { FieldPath } = sdk
   return createFirestore({
-    FieldPath,
+    FieldPath: sdk.FieldPath,
     client,
     values,
     reader: createReader(sdk, client, values),
-    newId: randomUUID,
     isDefault,
     sharedCollections: shared,
     timeoutMs,

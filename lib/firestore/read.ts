@@ -10,19 +10,14 @@ import type { Fields, Values } from './values.js'
 type Parts = Pick<typeof Sdk, 'FieldPath' | 'Filter'>
 
 /** A document with its id. */
-export interface FoundDocument {
+interface FoundDocument {
   readonly id: string
   readonly fields: Fields
 }
 
-export interface Reader {
-  query(operation: PageOperation): Sdk.Query
-  page(operation: PageOperation): Sdk.Query
-  /** The result; `count` gives the total if the page does not show it. */
-  textOfPage(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>
-}
+export type Reader = ReturnType<typeof createReader>
 
-export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values): Reader {
+export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values) {
   const pathOf = (field: FieldNames): Sdk.FieldPath => field === null ? FieldPath.documentId() : new FieldPath(...field)
 
   function filterOf (filter: DocumentFilter, operation: PageOperation): Sdk.Filter {
@@ -49,22 +44,33 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
   return {
     query,
 
-    page (operation) {
+    page (operation: PageOperation): Sdk.Query {
       const { only } = operation.shape
       const { cursor, order, place } = operation
       // One further document shows whether another page follows.
       const page = continued(query(operation), order, place, cursor?.after ?? null).limit(operation.limit + (cursor === undefined ? 0 : 1))
       const from = operation.offset === 0 ? page : page.offset(operation.offset)
       return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
-    },
-
-    async textOfPage ({ limit, offset, cursor }, { texts, next }, count) {
-      if (cursor !== undefined) return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"next":\n${next}`
-      const shown = texts.length < limit && (texts.length > 0 || offset === 0)
-      const total = shown ? offset + texts.length : await count()
-      return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"offset":${offset},"total":${total}}}`
     }
   }
+}
+
+/** The result of a page. `read` adds its documents, and `count` gives the total if the page does not show it. */
+export async function pageText (
+  operation: PageOperation,
+  maxBytes: number,
+  read: (found: PageTexts) => Promise<void>,
+  count: () => Promise<number>
+): Promise<string> {
+  const { filters, limit, offset, cursor } = operation
+  const found = new PageTexts(operation, maxBytes)
+  if (filters !== null && limit > 0) await read(found)
+  const { list } = found.texts
+  const data = `{"data":[${list.join(',')}],"pagination":{"limit":${limit}`
+  if (cursor !== undefined) return `${data},"next":\n${found.next}`
+  let total = filters === null ? 0 : offset + list.length
+  if (filters !== null && (list.length >= limit || (list.length === 0 && offset > 0))) total = await count()
+  return `${data},"offset":${offset},"total":${total}}}`
 }
 
 /** The JSON text of a document. Its id comes from its path, not from its fields. */
@@ -99,33 +105,25 @@ export class Texts {
 
 /** Collects the documents of one page. */
 export class PageTexts {
+  readonly texts: Texts
+  /** The values of the order's keys in the last document, if more documents follow; else empty. */
+  next = ''
   readonly #operation: PageOperation
-  readonly #texts: Texts
   #last: FoundDocument | null = null
-  #next = ''
 
   constructor (operation: PageOperation, most: number) {
     this.#operation = operation
-    this.#texts = new Texts(most)
-  }
-
-  get texts (): readonly string[] {
-    return this.#texts.list
-  }
-
-  /** The values of the order's keys in the last document, if more documents follow; else empty. */
-  get next (): string {
-    return this.#next
+    this.texts = new Texts(most)
   }
 
   add (found: FoundDocument): void {
     const { cursor, limit, order, shape } = this.#operation
-    if (cursor !== undefined && this.#last !== null && this.texts.length === limit) {
+    if (cursor !== undefined && this.#last !== null && this.texts.list.length === limit) {
       const { id, fields } = this.#last
-      this.#next = stringifyJson(order.map(({ field }) => field === null ? id : stringifyJson(valueAt(fields, field))))
+      this.next = stringifyJson(order.map(({ field }) => field === null ? id : stringifyJson(valueAt(fields, field))))
       return
     }
-    this.#texts.add(textOf(found, shape))
+    this.texts.add(textOf(found, shape))
     this.#last = found
   }
 }

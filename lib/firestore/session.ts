@@ -2,10 +2,11 @@
  * The operations of one transaction. Firestore requires all reads of a transaction before its writes: writes wait until the work is done,
  * and later reads of the same documents see them here.
  */
+import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { failure } from '../errors.js'
 import { type CollectionPlace, documentPath } from './paths.js'
-import { PageTexts, type Reader, textOf, Texts } from './read.js'
+import { pageText, type PageTexts, type Reader, textOf, Texts } from './read.js'
 import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
 import type { Fields, Values } from './values.js'
 
@@ -18,7 +19,6 @@ export interface SessionParts {
   readonly values: Values
   readonly reader: Reader
   readonly maxResultBytes: number
-  readonly newId: () => string
 }
 
 type Write = (transaction: Sdk.Transaction) => void
@@ -79,10 +79,10 @@ export class TransactionSession implements DocumentSession {
   }
 
   #create ({ place, shape, id, documents, many }: Extract<DocumentOperation, { kind: 'create' }>): string {
-    const { client, values, newId, maxResultBytes } = this.#parts
+    const { client, values, maxResultBytes } = this.#parts
     const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
-      const own = id ?? newId()
+      const own = id ?? randomUUID()
       const path = documentPath(place, own)
       if ((this.#known.get(path) ?? null) !== null) throw failure('conflict', { message: 'A document with this id already exists' })
       const reference = client.doc(path)
@@ -98,17 +98,14 @@ export class TransactionSession implements DocumentSession {
     return many ? `{"data":[${texts.list.join(',')}]}` : texts.list[0] ?? '{}'
   }
 
-  async #page (operation: PageOperation): Promise<string> {
+  #page (operation: PageOperation): Promise<string> {
     const { reader, values, maxResultBytes } = this.#parts
-    const found = new PageTexts(operation, maxResultBytes)
-    if (operation.filters === null) return reader.textOfPage(operation, found, async () => 0)
-    if (operation.limit > 0) {
+    const read = async (found: PageTexts): Promise<void> => {
       const { docs } = await this.#transaction.get(reader.page(operation))
-      for (const document of docs) {
-        found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
-      }
+      for (const document of docs) found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
     }
-    return reader.textOfPage(operation, found, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
+    const count = async () => (await this.#transaction.get(reader.query(operation).count())).data().count
+    return pageText(operation, maxResultBytes, read, count)
   }
 
   async #read (path: string, place: CollectionPlace): Promise<Fields | null> {

@@ -1,14 +1,16 @@
 /** Documents in Firestore, over the client of Google. */
+import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
+import { settlesWithin } from '../concurrency/with-timeout.js'
 import { firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
 import { documentPath, rootOf } from './paths.js'
-import { PageTexts, textOf, Texts } from './read.js'
+import { pageText, type PageTexts, textOf, Texts } from './read.js'
 import { maxWrites, type SessionParts, TransactionSession } from './session.js'
 import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 
 const transactionTimes = 3 // times one operation: a transaction is tried up to five times, with pauses between
 
-export interface StoreParts extends SessionParts {
+interface StoreParts extends SessionParts {
   readonly isDefault: boolean
   readonly sharedCollections: ReadonlySet<string>
   /** Milliseconds of one operation. */
@@ -51,14 +53,14 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     const { place, shape, id, documents, many } = operation
     const [first] = documents
     if (!many && first !== undefined) {
-      const own = id ?? parts.newId()
+      const own = id ?? randomUUID()
       await client.doc(documentPath(place, own)).create(values.encode(first, place))
       return textOf({ id: own, fields: first }, shape)
     }
     const batch = client.batch()
     const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
-      const own = parts.newId()
+      const own = randomUUID()
       batch.create(client.doc(documentPath(place, own)), values.encode(fields, place))
       texts.add(textOf({ id: own, fields }, shape))
     }
@@ -66,11 +68,9 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     return `{"data":[${texts.list.join(',')}]}`
   }
 
-  async function page (operation: PageOperation): Promise<string> {
-    const found = new PageTexts(operation, maxResultBytes)
-    if (operation.filters === null) return reader.textOfPage(operation, found, async () => 0)
-    if (operation.limit > 0) await stream(operation, found)
-    return reader.textOfPage(operation, found, async () => (await reader.query(operation).count().get()).data().count)
+  function page (operation: PageOperation): Promise<string> {
+    const count = async () => (await reader.query(operation).count().get()).data().count
+    return pageText(operation, maxResultBytes, (found) => stream(operation, found), count)
   }
 
   /** One document at a time, so that a too large page ends before it is in memory. */
@@ -108,22 +108,15 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   /** The client keeps trying after that time. */
   async function timely<Result> (ms: number, work: (isOver: () => boolean) => Promise<Result>): Promise<Result> {
     let isOver = false
-    let timer: NodeJS.Timeout | undefined
-    const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => {
-        isOver = true
-        reject(firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`)))
-      }, ms)
-    })
     const done = work(() => isOver)
     running.add(done)
     done.then(() => running.delete(done), () => running.delete(done))
     try {
-      return await Promise.race([done, late])
+      isOver = !await settlesWithin(done, ms)
+      if (isOver) throw firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`))
+      return await done
     } catch (error) {
       throw translate(error)
-    } finally {
-      clearTimeout(timer)
     }
   }
 
@@ -153,7 +146,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   }
 }
 
-export interface EraseParts {
+interface EraseParts {
   readonly client: Sdk.Firestore
   /** Called before each batch, when its documents have been read: false ends the work. */
   readonly mayErase: () => Promise<boolean>

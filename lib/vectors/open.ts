@@ -5,18 +5,9 @@ import { createPgvectorIndex } from './pgvector.js'
 import { openQdrantIndex } from './qdrant.js'
 import { createDocumentRecords } from './records.js'
 import { createVectorStore } from './store.js'
-import type { VectorSpace, VectorStore } from './types.js'
+import type { VectorSpace, VectorStore, VectorStoreSection } from './types.js'
 
-/** The document's `agent.vectorStore`. */
-export interface VectorStoreSection {
-  readonly provider: 'pgvector' | 'qdrant'
-  /** Required for `qdrant`. */
-  readonly url?: string | undefined
-  readonly apiKey?: string | undefined
-  readonly collection?: string | undefined
-}
-
-export interface OpenStoreOptions {
+interface OpenStoreOptions {
   readonly engine: Engine
   readonly section: VectorStoreSection
   readonly space: VectorSpace

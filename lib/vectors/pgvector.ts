@@ -9,12 +9,10 @@ import type { SystemTables } from '../database/system-tables.js'
 import { type Owner, platformRef } from '../identity/tenant-ref.js'
 import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
 
-export const exactUpTo = 2000 // chunks per tenant
-
 const candidates = '100' // per step through the index; pgvector's default of 40 misses more of the nearest chunks
 const perStatement = 100 // vectors per statement; a vector of 1,536 numbers has 20 kB as text
 
-export interface PgvectorParts {
+interface PgvectorParts {
   readonly space: VectorSpace
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** The number of a tenant's chunks up to which the search is exact. Default: 2,000. */
@@ -27,7 +25,7 @@ interface NearestRow {
   readonly distance: number
 }
 
-export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo }: PgvectorParts): VectorIndex {
+export function createPgvectorIndex ({ space, dbFor, exactUpTo = 2000 }: PgvectorParts): VectorIndex {
   const { model, dimensions } = space
   const table = sql.table(vectorTableName(dimensions))
   const type = sql.raw(`vector(${dimensions})`)
@@ -47,10 +45,10 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
 
   async function isLarge (tenant: Owner): Promise<boolean> {
     const { rows: [row] } = await sql<{ count: number }>`
-      select count(*)::integer as count from (select from ${table} v where v.tenant_id = ${tenant} limit ${most + 1}) counted`.execute(
+      select count(*)::integer as count from (select from ${table} v where v.tenant_id = ${tenant} limit ${exactUpTo + 1}) counted`.execute(
       dbFor(tenant)
     )
-    return (row?.count ?? 0) > most
+    return (row?.count ?? 0) > exactUpTo
   }
 
   /** The expression in `order by` prevents the use of the index. */
@@ -68,7 +66,6 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
 
   return {
     name: 'pgvector',
-    space,
     external: false,
 
     async write (tenant, { id, chunks }, transaction) {
@@ -100,8 +97,6 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
 
     async check () {
       await sql`select from ${table} limit 1`.execute(dbFor(platformRef))
-    },
-
-    async close () {}
+    }
   }
 }

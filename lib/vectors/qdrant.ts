@@ -7,16 +7,13 @@ import { createHash } from 'node:crypto'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Nearest, VectorIndex, VectorSpace } from './types.js'
+import type { Nearest, VectorIndex, VectorSpace, VectorStoreSection } from './types.js'
 
 const perRequest = 128 // vectors per request; a vector of 1,536 numbers has 20 kB as JSON
 const timeoutMs = 10_000
 
-export interface QdrantOptions {
+interface QdrantOptions extends Pick<VectorStoreSection, 'apiKey' | 'collection'> {
   readonly url: string
-  readonly apiKey?: string | undefined
-  /** Default: `tenantry`. */
-  readonly collection?: string | undefined
   readonly space: VectorSpace
 }
 
@@ -32,8 +29,7 @@ export async function openQdrantIndex ({ url, apiKey, collection = 'tenantry', s
   const { model } = space
 
   return {
-    name: nameOf(collection),
-    space,
+    name: `qdrant:${collection}`,
     external: true,
 
     async write (tenant, { id, version, chunks, metadata }) {
@@ -72,14 +68,8 @@ export async function openQdrantIndex ({ url, apiKey, collection = 'tenantry', s
 
     async check () {
       await reached(client.getCollection(collection))
-    },
-
-    async close () {}
+    }
   }
-}
-
-function nameOf (collection: string): string {
-  return `qdrant:${collection}`
 }
 
 async function connect (address: string, apiKey: string | undefined): Promise<QdrantClient> {

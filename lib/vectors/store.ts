@@ -103,7 +103,6 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
       }
     },
 
-    check: () => index.check(),
-    close: () => index.close()
+    check: () => index.check()
   }
 }

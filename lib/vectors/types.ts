@@ -6,6 +6,10 @@
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { Owner } from '../identity/tenant-ref.js'
+import type { Agent } from '../schema/agent.js'
+
+/** The document's `agent.vectorStore`. */
+export type VectorStoreSection = NonNullable<Agent['vectorStore']>
 
 export interface Chunk {
   /** Position in its document, from 0. */
@@ -59,7 +63,7 @@ export interface ChunkMatch {
 /** Writes in the transaction that changes the documents, for example an entry of the audit log. */
 export type AlsoWrite = (transaction: Transaction<SystemTables>, isNew: boolean) => Promise<void>
 
-export interface PutOptions {
+interface PutOptions {
   readonly also?: AlsoWrite | undefined
   /** Replaces this version only. */
   readonly version?: string | undefined
@@ -101,7 +105,6 @@ export interface VectorStore {
   sweep(): Promise<void>
   /** Resolves if the store is reachable. */
   check(): Promise<void>
-  close(): Promise<void>
 }
 
 /** A document whose vectors are written. */
@@ -121,7 +124,6 @@ export interface Nearest {
 /** The vectors of chunks, and the search for the nearest ones. */
 export interface VectorIndex {
   readonly name: string
-  readonly space: VectorSpace
   /** The vectors are outside the SQL database: they are written before their version becomes current, and deleted after it is outdated. */
   readonly external: boolean
   /** For an external index, called before the transaction; otherwise called within it, after the text is written. */
@@ -132,5 +134,4 @@ export interface VectorIndex {
   nearest(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
   removeAll(tenant: Owner): Promise<void>
   check(): Promise<void>
-  close(): Promise<void>
 }

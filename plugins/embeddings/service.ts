@@ -127,7 +127,6 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
     async close () {
       limiter.close()
       reader.close()
-      await store.close()
     }
   }
 }
