@@ -18,8 +18,8 @@ export default definePlugin<Record<never, never>>({
   setup (app) {
     const { engine } = app
     const [cache, webhooks] = [optional(app, 'cache'), optional(app, 'webhooks')]
-    const readiness = createReadiness({ engine, cache, log: app.log })
-    const publishing = createPublishing({ engine, cache, webhooks })
+    const readiness = createReadiness(engine, cache, app.log)
+    const publishing = createPublishing(engine, cache, webhooks)
     return (group) => publishRoutes(group, readiness, publishing)
   }
 })

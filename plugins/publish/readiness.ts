@@ -9,34 +9,22 @@ import { noSecurity, policyStatements } from '../../lib/database/migrations/poli
 import { identifier } from '../../lib/database/sql.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-export interface ReadinessCheck {
-  readonly name: string
+interface CheckResult {
   readonly ok: boolean
   /** The state, and its remedy. */
   readonly message: string
 }
 
-export interface Readiness {
-  verify(): Promise<{ ready: boolean, checks: ReadinessCheck[] }>
-}
-
-export interface ReadinessDependencies {
-  readonly engine: Engine
-  /** null if the plugin is not registered. */
-  readonly cache: () => Pick<CacheStore, 'ping'> | null
-  readonly log: Pick<FastifyBaseLogger, 'warn'>
-}
-
-/** The result of a check. */
-type CheckResult = Omit<ReadinessCheck, 'name'>
+export type Readiness = ReturnType<typeof createReadiness>
 
 const timeoutMs = 1000 // for the database and the cache
 const maxNamed = 20 // migrations, tables and notes in one message
 
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
 
-export function createReadiness ({ engine, cache, log }: ReadinessDependencies): Readiness {
-  async function check (name: string, run: () => Promise<CheckResult>): Promise<ReadinessCheck> {
+/** @param cache returns null without the plugin cache */
+export function createReadiness (engine: Engine, cache: () => Pick<CacheStore, 'ping'> | null, log: FastifyBaseLogger) {
+  async function check (name: string, run: () => Promise<CheckResult>) {
     try {
       return { name, ...await run() }
     } catch (error) {

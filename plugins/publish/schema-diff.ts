@@ -20,19 +20,19 @@ const formText = '1 to 63 letters, digits and underscores that do not start with
 /** PostgreSQL has columns of these names in every table. */
 const systemColumns = new Set(['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'])
 
-/** The reason why a table of this name is not proposed; undefined if it could be. */
-export function tableFault (name: string): ErrorDetail | undefined {
-  const at = '/body/table'
-  if (!form.test(name)) {
-    return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
-  }
-  return name.startsWith('pg_')
-    ? { path: at, message: 'there is no such table, and names that start with "pg_" are reserved by PostgreSQL', keyword: 'pattern' }
-    : undefined
+const tablePath = '/body/table'
+
+/** The reason why a table of this name is not proposed; none if it could be. */
+export function tableFaults (name: string): ErrorDetail[] {
+  if (form.test(name) && !name.startsWith('pg_')) return []
+  const reason = form.test(name)
+    ? 'names that start with "pg_" are reserved by PostgreSQL'
+    : `no SQL is proposed for this name: must be ${formText}`
+  return [{ path: tablePath, message: `there is no such table, and ${reason}`, keyword: 'pattern' }]
 }
 
 export const takenFault: ErrorDetail = {
-  path: '/body/table',
+  path: tablePath,
   message: 'there is no such table, but a partition, index, sequence or type with this name',
   keyword: 'not'
 }

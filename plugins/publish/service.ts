@@ -20,30 +20,14 @@ import { type ErrorDetail, invalidInput } from '../../lib/validation/detail.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './schema-diff.js'
+import { columnFaults, columnsSql, missingColumn, shown, tableFaults, tableSql, takenFault, tenantFault } from './schema-diff.js'
 
 /** A platform administrator, and the tenant of X-Tenant-ID. */
 export interface Publisher extends ActingRequest {
   readonly tenant: ScopeTenant | null
 }
 
-export interface Publishing {
-  /** Which of the tables exist: including views, and declared tables once they are created. */
-  check(names: readonly string[]): Promise<{ ready: boolean, tables: Record<string, boolean>, missing: string[] }>
-  /**
-   * Inserts the record, in an audited transaction; the result is JSON text. Throws `notFound` for a missing table and `validationFailed`
-   * for missing columns, with the SQL that would add them; and `tenantRequired`.
-   */
-  entity(publisher: Publisher, table: string, data: Readonly<Record<string, unknown>>): Promise<string>
-}
-
-export interface PublishingDependencies {
-  readonly engine: Engine
-  /** null if the plugin is not registered. */
-  readonly cache: () => CacheStore | null
-  /** null if the plugin is off: writes then send no events. */
-  readonly webhooks: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
-}
+export type Publishing = ReturnType<typeof createPublishing>
 
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
@@ -51,7 +35,15 @@ type Values = Readonly<Record<string, unknown>>
 const maxMissing = 100 // columns in a response, with their SQL
 const maxDetails = 20
 
-export function createPublishing ({ engine, cache, webhooks: emitter }: PublishingDependencies): Publishing {
+/**
+ * @param cache returns null without the plugin cache
+ * @param emitter returns null without the plugin webhooks: writes then send no events
+ */
+export function createPublishing (
+  engine: Engine,
+  cache: () => CacheStore | null,
+  emitter: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
+) {
   const inserts = new WeakMap<Table, CompiledQuery>()
 
   function insertInto (table: Table): CompiledQuery {
@@ -81,7 +73,7 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
     const events = webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(tenant))
     const bound = compiled.bind(scopeOf(tenant, data, events))
     try {
-      return await writeAudited({ engine, cache: cache(), webhooks }, {
+      const record = await writeAudited({ engine, cache: cache(), webhooks }, {
         tenant: tenantOrPlatform(tenant),
         compiled,
         bound,
@@ -90,6 +82,7 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
         // An insert returns its row, unless a trigger of the application drops it.
         missing: async () => failure('constraintViolated')
       })
+      return `{"success":true,"table":${JSON.stringify(table.name)},"data":${record}}`
     } catch (error) {
       throw atInputPointers(error, compiled, bound)
     }
@@ -101,10 +94,9 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
     const { schema, tables: known } = await engine.refresh()
     const table = (await liveTables(engine)).get(name)
     const declared = known.get(name)
-    const missing = table === undefined ? Object.keys(data) : Object.keys(data).filter((column) => !table.columns.has(column))
-    if (table !== undefined && missing.length === 0) return undefined
+    const missing = Object.keys(data).filter((column) => table?.columns.has(column) !== true)
     const undeclared = missing.filter((column) => declared?.columns.has(column) !== true)
-    if (table !== undefined) return missingColumns(schema, table, missing, undeclared, data)
+    if (table !== undefined) return missing.length === 0 ? undefined : missingColumns(schema, table, missing, undeclared, data)
 
     if (declared !== undefined) {
       const sql = await declaredSql(name)
@@ -114,8 +106,7 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
         extras: { table: name, sql }
       })
     }
-    const fault = tableFault(name)
-    const faults = [...fault === undefined ? [] : [fault], ...columnFaults(undeclared)]
+    const faults = [...tableFaults(name), ...columnFaults(undeclared)]
     if (faults.length > 0) return refusal(faults)
     const { schema: hasSchema, taken } = await nameUse(engine, name)
     if (taken) return refusal([takenFault])
@@ -170,18 +161,23 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
   }
 
   return {
-    async check (names) {
+    /** Which of the tables exist: including views, and declared tables once they are created. */
+    async check (names: readonly string[]) {
       const found = await liveTables(engine)
       const tables = Object.fromEntries(names.map((name) => [name, found.has(name)]))
       const missing = Object.keys(tables).filter((name) => tables[name] === false)
       return { ready: missing.length === 0, tables, missing }
     },
 
-    async entity (publisher, name, data) {
+    /**
+     * Inserts the record, in an audited transaction; the result is JSON text. Throws `notFound` for a missing table and `validationFailed`
+     * for missing columns, with the SQL that would add them; and `tenantRequired`.
+     */
+    async entity (publisher: Publisher, name: string, data: Values): Promise<string> {
       const known = engine.catalogue.tables.get(name)
-      if (known !== undefined && hasColumns(known, data)) {
+      if (known !== undefined && Object.keys(data).every((column) => known.columns.has(column))) {
         try {
-          return responseOf(name, await write(publisher, known, data))
+          return await write(publisher, known, data)
         } catch (error) {
           // The table may be declared and not migrated, or have changed since it was read.
           if (!isFailure(error, 'schemaChanged')) throw error
@@ -192,16 +188,9 @@ export function createPublishing ({ engine, cache, webhooks: emitter }: Publishi
       if (missing !== undefined) throw missing
       const table = engine.catalogue.tables.get(name)
       if (table === undefined) throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
-      return responseOf(name, await write(publisher, table, data))
+      return await write(publisher, table, data)
     }
   }
-}
-
-function hasColumns ({ columns }: Table, data: Values): boolean {
-  for (const name of Object.keys(data)) {
-    if (!columns.has(name)) return false
-  }
-  return true
 }
 
 /** The tenant of the row; null in a table without tenants. */
@@ -237,10 +226,6 @@ function idOf (table: Table, text: string): string | undefined {
   return typeof id === 'string' || isInteger(id) ? String(id) : undefined
 }
 
-function responseOf (table: string, record: string): string {
-  return `{"success":true,"table":${JSON.stringify(table)},"data":${record}}`
-}
-
 function viewFault ({ name }: Table): TenantryError {
   return invalidInput('/body/table', `"${name}" is a view: its rows can only be read`, 'readOnly')
 }
@@ -255,20 +240,13 @@ async function liveTables (engine: Pick<Engine, 'catalogue' | 'transaction'>): P
   return catalogue.tables
 }
 
-/** Conflicts of a new table with that name. */
-export interface NameUse {
-  /** The schema exists. */
-  readonly schema: boolean
-  /** Another object has the name: a partition, an index, a sequence, a type. */
-  readonly taken: boolean
-}
-
 // Array types rename themselves.
 const nameUseText = `select n.oid is not null as schema,
   exists (select from pg_class where relnamespace = n.oid and relname = $2) or exists (select from pg_type where typnamespace = n.oid and typname = $2 and typcategory <> 'A') as taken
 from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`
 
-async function nameUse (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<NameUse> {
+/** Whether the schema exists, and whether another object has the name: a partition, an index, a sequence, a type. */
+async function nameUse (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string) {
   const [found] = await engine.transaction(
     { tenant: platformRef },
     (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: nameUseText }, [engine.catalogue.schema, name])
