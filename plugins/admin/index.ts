@@ -9,7 +9,7 @@ import type {} from '../database/index.js'
 import type {} from '../files/types.js'
 import type {} from '../webhooks/index.js'
 import { adminRoutes } from './routes.js'
-import { createEntities, type Entities } from './service.js'
+import { createEntities } from './service.js'
 
 export default definePlugin<Record<never, never>>({
   name: 'admin',
@@ -19,17 +19,14 @@ export default definePlugin<Record<never, never>>({
   options: {},
   setup (app) {
     const { engine, tenants } = app
-    const [cache, files, webhooks] = [optional(app, 'cache'), optional(app, 'routeFiles'), optional(app, 'webhooks')]
-    let entities: Entities
-    app.addHook('onReady', async () => {
-      entities = createEntities({
-        engine,
-        tenants,
-        cache: cache(),
-        webhooks: webhooks(),
-        deletesFiles: () => files()?.rules.deletedWithRows === true
-      })
+    const files = optional(app, 'routeFiles')
+    const entities = createEntities({
+      engine,
+      tenants,
+      cache: optional(app, 'cache'),
+      webhooks: optional(app, 'webhooks'),
+      deletesFiles: () => files()?.rules.deletedWithRows === true
     })
-    return (group) => adminRoutes(group, () => entities)
+    return (group) => adminRoutes(group, entities)
   }
 })

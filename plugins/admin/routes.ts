@@ -2,8 +2,7 @@
 import type { FastifyRequest, preValidationHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
-import { errorSchema } from '../../lib/http/error-schemas.js'
-import { callerErrors } from '../../lib/http/error-schemas.js'
+import { callerErrors, errorSchema } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
@@ -93,7 +92,7 @@ const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as cons
 const rowsDescription =
   'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
-export function adminRoutes (app: FastifyGroup, entities: () => Entities): void {
+export function adminRoutes (app: FastifyGroup, entities: Entities): void {
   const description = withNote(rowsDescription, notReached, app)
   app.get('/admin/entities/:table', {
     config: toRead,
@@ -106,9 +105,8 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       querystring: Many,
       response: { 200: ListOf(Entity), ...callerErrors() }
     }
-  }, async (request, reply) => {
-    return sendText(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
-  })
+  }, async (request, reply) =>
+    sendText(reply, await entities.list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) })))
 
   app.get('/admin/entities/:table/:id', {
     config: toRead,
@@ -122,7 +120,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
     }
   }, async (request, reply) => {
     const { params: { table, id }, query } = request
-    return sendText(reply, await entities().one(callerOf(request), table, id, query))
+    return sendText(reply, await entities.one(callerOf(request), table, id, query))
   })
 
   app.delete('/admin/entities/:table/:id', {
@@ -141,7 +139,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
     if (hard !== undefined && hard === softDelete) {
       throw invalidInput('/query/softDelete', '`hard` and `softDelete` contradict each other: send one of them', 'not')
     }
-    return sendText(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
+    return sendText(reply, await entities.remove(callerOf(request), table, id, hard === true || softDelete === false))
   })
 
   app.post('/admin/entities/:table/:id/restore', {
@@ -156,7 +154,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       body: EmptyBody,
       response: { 200: Restored, ...callerErrors(), 409: conflict }
     }
-  }, async (request, reply) => sendText(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
+  }, async (request, reply) => sendText(reply, await entities.restore(callerOf(request), request.params.table, request.params.id)))
 }
 
 /** Throws `tenantRequired` for a caller without a tenant who is not an administrator of the platform. */

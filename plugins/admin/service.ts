@@ -70,10 +70,10 @@ export type Entities = ReturnType<typeof createEntities>
 export interface EntitiesDependencies {
   readonly engine: Engine
   readonly tenants: Pick<Tenants, 'get'>
-  /** null if the plugin is not registered. */
-  readonly cache: CacheStore | null
-  /** null if the plugin is off: writes then send no events. */
-  readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
+  /** Returns null without the plugin cache. */
+  readonly cache: () => CacheStore | null
+  /** Returns null without the plugin webhooks: writes then send no events. */
+  readonly webhooks: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
   readonly deletesFiles: () => boolean
 }
 
@@ -135,20 +135,28 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     return owner
   }
 
-  /** Writes on behalf of the row's tenant. */
+  /** The scope of a write on behalf of the row's tenant. Throws as `keyOf` and `ownerOf`. */
+  async function writeScope (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<Scope> {
+    keyOf(table)
+    const owner = await ownerOf(caller, table, id, includeDeleted)
+    const events = await webhooks()?.hasSubscribers(tenantOrPlatform(owner)) ?? false
+    return scopeOf(owner, { id }, {}, events)
+  }
+
   function write (
-    owner: ScopeTenant | null,
+    { tenant, events = false }: Scope,
     { compiled, bound }: ShapeQuery,
-    events: boolean,
     entry: AuditEntry,
     missing: AuditedWrite['missing']
   ): Promise<string> {
-    const tenant = tenantOrPlatform(owner)
-    return writeAudited({ engine, cache, webhooks }, { tenant, compiled, bound, events, entry: () => entry, missing })
-  }
-
-  async function hasSubscribers (owner: ScopeTenant | null): Promise<boolean> {
-    return webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(owner))
+    return writeAudited({ engine, cache: cache(), webhooks: webhooks() }, {
+      tenant: tenantOrPlatform(tenant),
+      compiled,
+      bound,
+      events,
+      entry: () => entry,
+      missing
+    })
   }
 
   /** Writes a read to the audit log of the tenant, or of the platform for null, before the response. */
@@ -233,14 +241,12 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
       if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to remove the row permanently')
-      keyOf(table)
-      const owner = await ownerOf(caller, table, id, hard)
-      const events = await hasSubscribers(owner)
+      const scope = await writeScope(caller, table, id, hard)
       const query: Query = { table: name, operation: 'delete', id: byId }
-      const asked = shapes.bind({ reach: 'platform', includeDeleted: hard, query }, scopeOf(owner, { id }, {}, events), inRequest)
-      const entry = entryOf(caller, owner, { action: 'entity.delete', target: `${name}:${id}`, details: { table: name, hard } })
+      const asked = shapes.bind({ reach: 'platform', includeDeleted: hard, query }, scope, inRequest)
+      const entry = entryOf(caller, scope.tenant, { action: 'entity.delete', target: `${name}:${id}`, details: { table: name, hard } })
       try {
-        return await write(owner, asked, events, entry, async () => failure('notFound'))
+        return await write(scope, asked, entry, async () => failure('notFound'))
       } catch (error) {
         throw hard ? refused(error, engine.catalogue, ownReach(caller)) : error
       }
@@ -251,10 +257,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
       requireSoftDelete(engine.catalogue.schema, table)
-      keyOf(table)
-      const owner = await ownerOf(caller, table, id, true)
-      const events = await hasSubscribers(owner)
-      const scope = scopeOf(owner, { id }, {}, events)
+      const scope = await writeScope(caller, table, id, true)
       const query: Query = {
         table: name,
         operation: 'update',
@@ -268,8 +271,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
         scope,
         inRequest
       )
-      const entry = entryOf(caller, owner, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
-      const record = await write(owner, asked, events, entry, async (session) => {
+      const entry = entryOf(caller, scope.tenant, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
+      const record = await write(scope, asked, entry, async (session) => {
         const found = await session.text(bound.statement, bound.values)
         return found === null ? failure('notFound') : failure('stateConflict', { message: 'The row is not marked as deleted' })
       })
