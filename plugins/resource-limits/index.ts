@@ -10,9 +10,9 @@ import { createResourceLimits, type ResourceLimits } from './service.js'
 import { sweepUsage } from './store.js'
 
 export { limitedUser } from './service.js'
-export type { ResourceLimits, Taken, Use, UsageEntry } from './service.js'
+export type { ResourceLimits, Taken, Use } from './service.js'
 export type { LimitedUser, Rule } from './rules.js'
-export type { CheckResult } from './usage.js'
+export type { CheckResult, UsageEntry } from './usage.js'
 
 const defaultMaxCounters = 100_000
 

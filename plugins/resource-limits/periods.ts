@@ -5,52 +5,22 @@ import { dayMs, hourMs } from '../../lib/time/spans.js'
 export const periods = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const
 export type Period = typeof periods[number]
 
-const minute = 60_000 // ms
-const week = 7 * dayMs
+const lengths = { minute: 60_000, hour: hourMs, day: dayMs, week: 7 * dayMs } // ms
 const firstMonday = 4 * dayMs // after 1 January 1970, a Thursday
 
 /** The beginning of the period that contains the time, both in milliseconds since 1970. */
 export function startOf (period: Period, at: number): number {
-  switch (period) {
-    case 'minute':
-      return begun(at, minute)
-    case 'hour':
-      return begun(at, hourMs)
-    case 'day':
-      return begun(at, dayMs)
-    case 'week':
-      return begun(at - firstMonday, week) + firstMonday
-    case 'month':
-      return monthAt(at, 0)
-    case 'total':
-      return 0
-    default:
-      return period satisfies never
-  }
+  if (period === 'total') return 0
+  if (period === 'month') return monthAt(at, 0)
+  const length = lengths[period]
+  const first = period === 'week' ? firstMonday : 0
+  return Math.floor((at - first) / length) * length + first
 }
 
 /** The end of the period that began then: Infinity for `total`. */
 export function endOf (period: Period, start: number): number {
-  switch (period) {
-    case 'minute':
-      return start + minute
-    case 'hour':
-      return start + hourMs
-    case 'day':
-      return start + dayMs
-    case 'week':
-      return start + week
-    case 'month':
-      return monthAt(start, 1)
-    case 'total':
-      return Infinity
-    default:
-      return period satisfies never
-  }
-}
-
-function begun (at: number, length: number): number {
-  return Math.floor(at / length) * length
+  if (period === 'total') return Infinity
+  return period === 'month' ? monthAt(start, 1) : start + lengths[period]
 }
 
 /** The first moment of the month that contains the time, or of the `later`th month after it. */

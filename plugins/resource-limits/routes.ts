@@ -5,8 +5,6 @@ import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { OrNull } from '../../lib/http/schemas.js'
-import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { maxAmount } from '../../lib/schema/limits.js'
@@ -17,9 +15,9 @@ import { actorOf } from '../auth/actor.js'
 import type {} from '../idempotency/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import type {} from '../users/index.js'
-import { periods } from './periods.js'
-import { gateActions, type LimitedUser, maxRules, Name, Rule } from './rules.js'
+import { type LimitedUser, maxRules, Name, Rule } from './rules.js'
 import { limitedUser, type ResourceLimits, rulesTag } from './service.js'
+import { CheckResult, UsageEntry } from './usage.js'
 
 const bodyLimit = 262_144 // bytes of all rules
 
@@ -52,29 +50,7 @@ const UseBody = named(
 )
 const UsageQuery = ClosedObject({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) })
 
-const Checked = named(
-  'LimitCheck',
-  Type.Object({
-    allowed: Type.Boolean({ description: 'True if the limit allows the amount.' }),
-    gateAction: OrNull(Type.Enum([...gateActions]), 'The action of the limit shown in `usage`: the limit with the least remaining amount, or a limit that refuses. null if no limit applies.'),
-    usage: Type.Object({
-      current: Type.Integer({ description: 'The amount used in the current period.' }),
-      limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' })
-    })
-  })
-)
-const Usage = Type.Array(
-  Type.Object({
-    resource: Type.String(),
-    metric: Type.String(),
-    period: Type.Enum([...periods]),
-    current: Type.Integer(),
-    limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' }),
-    percentage: Percentage,
-    scope: Type.Enum(['user'])
-  }),
-  { description: 'The usage for each rule that applies to the user.' }
-)
+const Usage = Type.Array(UsageEntry, { description: 'The usage for each rule that applies to the user.' })
 
 const tags = ['Resource limits']
 const reading = { access: 'user' } as const
@@ -130,7 +106,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
         tags,
         summary: 'Check whether a user may use an amount',
         body: UseBody,
-        response: { 200: Checked, ...callerErrors() }
+        response: { 200: CheckResult, ...callerErrors() }
       }
     },
     async (request) =>
@@ -145,7 +121,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       description:
         'If a blocking limit would be exceeded, responds with 402 and does not track the usage. If another limit would be exceeded, the usage is tracked and `allowed` is false.',
       body: UseBody,
-      response: { 200: Checked, ...callerErrors('resourceLimit', 409) }
+      response: { 200: CheckResult, ...callerErrors('resourceLimit', 409) }
     }
   }, async (request) => {
     const user = await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body })

@@ -15,7 +15,6 @@ const maxDetails = 50 // in a refusal
 
 /** The action at the limit. */
 export const gateActions = ['block', 'upgrade', 'login'] as const
-export type GateAction = typeof gateActions[number]
 
 /** Limits a resource, or one of its metrics. */
 export const Name = (description: string) =>

@@ -15,7 +15,9 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, type LimitedUser, limitOf, refuseContradictions, type Rule, type RuleSet } from './rules.js'
 import { type Counting, createLimitStore, type RefusedCount } from './store.js'
-import { type CheckResult, limitReached, noLimit, noSlots, resultOf, type Slots, strictest, usedAt, verdictsOf } from './usage.js'
+import {
+  type CheckResult, limitReached, noLimit, noSlots, resultOf, type Slots, strictest, type UsageEntry, usedAt, verdictsOf
+} from './usage.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached rules
 const bytesPerCharacter = 8 // in memory for each character of the JSON of the rules
@@ -35,19 +37,6 @@ export interface Taken {
   give(): Promise<void>
   /** Counts this amount, 0 or more, in place of the taken one. It is never refused. Only the first of both calls counts. Never rejects. */
   settle(amount: number): Promise<void>
-}
-
-/** The usage of one resource by one user. */
-export interface UsageEntry {
-  readonly resource: string
-  readonly metric: string
-  readonly period: Rule['period']
-  readonly current: number
-  /** -1 is unlimited. */
-  readonly limit: number
-  /** Of the limit; 0 without one. */
-  readonly percentage: number
-  readonly scope: 'user'
 }
 
 /**
@@ -120,22 +109,20 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
   }
 
   /**
-   * Counts up to the caps, and returns the new amounts; null if the tenant no longer exists. Throws the error of `refusal`, or
-   * an error without room.
+   * Counts up to the caps, and returns the new amounts; null if the tenant no longer exists. Throws `resourceLimit` if one of the
+   * rules refuses the amount, or an error without room.
    */
-  async function count (
-    counting: Counting,
-    refusal: (slots: Slots) => TenantryError | null,
-    claim?: IdempotencyClaim
-  ): Promise<Slots | null> {
-    const { user, resource, metric, amount, caps } = counting
+  async function count (counting: Counting, rules: readonly Rule[], claim?: IdempotencyClaim): Promise<Slots | null> {
+    const { user, resource, metric, amount, caps, at } = counting
     const fits = [...caps.values()].every((cap) => amount <= cap)
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const slots = fits ? await store.count(counting, claim) : null
       if (slots !== null) return slots
       const found = await store.read(user, resource, metric)
       if (found === null) return null
-      const error = refusal(found.slots ?? noSlots) ?? capacityError(found, counting)
+      const verdict = strictest(verdictsOf(rules, user, found.slots ?? noSlots, amount, at))
+      if (verdict?.allowed === false) throw limitReached(verdict)
+      const error = capacityError(found, counting)
       if (error !== null) throw error
     }
     throw databaseBusy()
@@ -150,19 +137,9 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
   }
 
   async function takeBy (rules: readonly Rule[], user: LimitedUser, { resource, metric, amount }: Use): Promise<Taken> {
-    const at = now()
-    const counting: Counting = {
-      user,
-      resource,
-      metric,
-      amount,
-      at,
-      caps: new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))]))
-    }
-    const counted = await count(counting, (slots) => {
-      const verdict = strictest(verdictsOf(rules, user, slots, amount, at))
-      return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
-    })
+    const caps = new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))]))
+    const counting = { user, resource, metric, amount, caps, at: now() }
+    const counted = await count(counting, rules)
     return counted === null ? nothing : takenOf(counting, counted)
   }
 
@@ -208,10 +185,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
       if (rules.length === 0) return noLimit
       const at = now()
       const caps = new Map(rules.map((rule) => [rule.period, blocks(rule) ? capOf(limitOf(rule, user.tier)) : Number.MAX_SAFE_INTEGER]))
-      const counted = await count({ user, resource, metric, amount, caps, at }, (slots) => {
-        const verdict = strictest(verdictsOf(rules.filter(blocks), user, slots, amount, at))
-        return verdict === undefined || verdict.allowed ? null : limitReached(verdict)
-      }, claim)
+      const counted = await count({ user, resource, metric, amount, caps, at }, rules.filter(blocks), claim)
       return counted === null ? noLimit : resultOf(strictest(verdictsOf(rules, user, counted, 0, at)))
     },
 

@@ -1,8 +1,11 @@
 /** A user's usage of a resource, and its limits. */
+import { type Static, Type } from 'typebox'
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { unlimited } from '../../lib/plans/plans.js'
+import { OrNull } from '../../lib/http/schemas.js'
+import { Percentage, unlimited } from '../../lib/plans/plans.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { type Period, periods, startOf } from './periods.js'
-import { type GateAction, type LimitedUser, limitOf, type Rule } from './rules.js'
+import { gateActions, type LimitedUser, limitOf, type Rule } from './rules.js'
 
 /**
  * ms that the clocks of two servers may differ. If a period has only begun for one of them, the other still counts what the first one
@@ -37,12 +40,30 @@ export function usedAt ({ start, amount }: Slot, period: Period, at: number): nu
   return start !== null && start >= startOf(period, at) && start <= at + clockTolerance ? amount : 0
 }
 
-/** The result of checking a limit. `gateAction` comes from the rule; null without one. */
-export interface CheckResult {
-  readonly allowed: boolean
-  readonly gateAction: GateAction | null
-  readonly usage: { readonly current: number, readonly limit: number }
-}
+export const CheckResult = named(
+  'LimitCheck',
+  Type.Object({
+    allowed: Type.Boolean({ description: 'True if the limit allows the amount.' }),
+    gateAction: OrNull(Type.Enum([...gateActions]), 'The action of the limit shown in `usage`: the limit with the least remaining amount, or a limit that refuses. null if no limit applies.'),
+    usage: Type.Object({
+      current: Type.Integer({ description: 'The amount used in the current period.' }),
+      limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' })
+    })
+  })
+)
+export type CheckResult = Static<typeof CheckResult>
+
+/** The usage of one resource by one user. */
+export const UsageEntry = Type.Object({
+  resource: Type.String(),
+  metric: Type.String(),
+  period: Type.Enum([...periods]),
+  current: Type.Integer(),
+  limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' }),
+  percentage: Percentage,
+  scope: Type.Enum(['user'])
+})
+export type UsageEntry = Static<typeof UsageEntry>
 
 /** If no rule limits the user, nothing is counted. */
 export const noLimit: CheckResult = Object.freeze({

@@ -4,23 +4,16 @@
  */
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Plans } from '../../lib/plans/plans.js'
 import { allowed, type Gauge, refusal } from './metrics.js'
-import type { Notices } from './notices.js'
+import type { ReservationsParts } from './reservations.js'
 import type { GaugeValue, UsageStore } from './store.js'
 
 const maxTaken = 1000 // per transaction
 
 export type Gauges = ReturnType<typeof createGauges>
 
-export interface GaugesParts {
+export interface GaugesParts extends Pick<ReservationsParts, 'instance' | 'plans' | 'registered' | 'notices'> {
   readonly store: Pick<UsageStore, 'take'>
-  readonly instance: string
-  readonly plans: Plans
-  /** Resolves when the database has a row for the instance. */
-  readonly registered: () => void | Promise<void>
-  /** Called for refusals. */
-  readonly notices: Pick<Notices, 'reached'>
 }
 
 interface Cell {

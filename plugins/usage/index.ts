@@ -11,12 +11,12 @@ import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'
 import { usageRoutes } from './routes.js'
 import { createUsage, type Usage } from './service.js'
-import { sweepUsage } from './sweep.js'
+import { sweepUsage } from './store.js'
 
 export type { Counted, Counter, Gauge, Reserved } from './metrics.js'
-export type { Report } from './report.js'
+export type { HistoryEntry, Report, Summary } from './report.js'
 export type { Reservation } from './reservations.js'
-export type { HistoryEntry, Summary, Usage } from './service.js'
+export type { Usage } from './service.js'
 export type { Instance } from './store.js'
 
 declare module 'fastify' {

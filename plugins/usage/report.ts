@@ -1,9 +1,30 @@
-/** The response of `GET /billing/usage`. */
+/** The responses of the endpoints of usage. */
 import { type Static, Type } from 'typebox'
 import { Percentage, percentageOf, type Plan, unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { allowed, bytesText, microPerUSD } from './metrics.js'
 import type { CurrentUsage } from './store.js'
+
+const Calls = Type.Number({ description: 'The number of requests, including failed requests, without requests rejected by a rate limit.' })
+const Tokens = Type.Number({ description: 'The number of tokens of language models.' })
+
+export const Summary = named(
+  'UsageSummary',
+  Type.Object({
+    tenant_id: Type.String(),
+    period: Type.String({ description: 'The month in UTC: `YYYY-MM`.', examples: ['2026-02'] }),
+    api_calls: Calls,
+    llm_tokens: Tokens,
+    storage_bytes: Type.Number({ description: 'The current size of all files, in bytes.' }),
+    bandwidth_bytes: Type.Number({ description: 'The size of the bodies of requests and responses, in bytes.' })
+  })
+)
+
+export type Summary = Static<typeof Summary>
+
+export const HistoryEntry = Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens })
+/** The usage of a day. */
+export type HistoryEntry = Static<typeof HistoryEntry>
 
 const metric = {
   current: Type.Number(),

@@ -66,19 +66,12 @@ export function createReservations ({ store, instance, plans, registered, notice
     }
   }
 
-  function reservation (tenant: Owner, id: string): Reservation {
+  /** The returned function ends reservations: its first call decides. */
+  function ender (tenant: Owner): (endings: readonly Ending[]) => Promise<void> {
     let ended: Promise<void> | undefined
-    return {
-      async settle (amount, within) {
-        refuseAmount(amount, 0)
-        if (within !== undefined) return await store.settle([{ id, amount }], tenant, within)
-        ended ??= end(tenant, [{ id, amount }])
-        await ended
-      },
-      async release () {
-        ended ??= end(tenant, [{ id, amount: null }])
-        await ended
-      }
+    return (endings) => {
+      ended ??= end(tenant, endings)
+      return ended
     }
   }
 
@@ -124,22 +117,26 @@ export function createReservations ({ store, instance, plans, registered, notice
   return {
     async reserve (tenant: Owner, counter: Reserved, amount: number): Promise<Reservation> {
       const [id = ''] = await place(tenant, counter === 'storage_bytes' ? total : dayOf(now()), [{ counter, amount }])
-      return reservation(tenant, id)
+      const finish = ender(tenant)
+      return {
+        async settle (amount, within) {
+          refuseAmount(amount, 0)
+          await (within === undefined ? finish([{ id, amount }]) : store.settle([{ id, amount }], tenant, within))
+        },
+        release: () => finish([{ id, amount: null }])
+      }
     },
     async reserveAll (tenant: Owner, amounts: Amounts): Promise<JointReservation> {
       const asked = summed.flatMap((counter) => amounts[counter] === undefined ? [] : [{ counter, amount: amounts[counter] }])
       const ids = await place(tenant, dayOf(now()), asked)
-      let ended: Promise<void> | undefined
-      const finish = (used: Amounts | null) =>
-        end(tenant, asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used?.[counter] ?? null })))
+      const finish = ender(tenant)
+      const endings = (used: Amounts) => asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used[counter] ?? null }))
       return {
         async settle (used) {
           for (const { counter } of asked) refuseAmount(used[counter] ?? 0, 0)
-          await (ended ??= finish(used))
+          await finish(endings(used))
         },
-        async release () {
-          await (ended ??= finish(null))
-        }
+        release: () => finish(endings({}))
       }
     },
     /** Ends reservations whose settlement or release could not be written. */

@@ -4,35 +4,15 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import { Report } from './report.js'
-
-const Period = Type.String({ description: 'The month in UTC: `YYYY-MM`.', examples: ['2026-02'] })
-const Calls = Type.Number({ description: 'The number of requests, including failed requests, without requests rejected by a rate limit.' })
-const Tokens = Type.Number({ description: 'The number of tokens of language models.' })
-
-const Summary = named(
-  'UsageSummary',
-  Type.Object({
-    tenant_id: Type.String(),
-    period: Period,
-    api_calls: Calls,
-    llm_tokens: Tokens,
-    storage_bytes: Type.Number({ description: 'The current size of all files, in bytes.' }),
-    bandwidth_bytes: Type.Number({ description: 'The size of the bodies of requests and responses, in bytes.' })
-  })
-)
+import { HistoryEntry, Report, Summary } from './report.js'
 
 const HistoryQuery = ClosedObject({
   period: Type.Optional(Type.String({ description: 'The month in UTC: `YYYY-MM`. Default: the current month.', examples: ['2026-02'] }))
 })
 const History = Type.Object({
-  history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), {
-    maxItems: 31,
-    description: 'The days of the month up to today.'
-  })
+  history: Type.Array(HistoryEntry, { maxItems: 31, description: 'The days of the month up to today.' })
 })
 
 const tags = ['Usage']

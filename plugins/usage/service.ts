@@ -13,29 +13,10 @@ import { createLedger } from './ledger.js'
 import { type Counted, type Counter, type Gauge, refuseAmount, type Reserved } from './metrics.js'
 import type { Notices } from './notices.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
-import { type Report, reportOf } from './report.js'
+import { type HistoryEntry, type Report, reportOf, type Summary } from './report.js'
 import { add, createCounts } from './requests.js'
 import { type Amounts, createReservations, type JointReservation, type Reservation } from './reservations.js'
 import { createUsageStore, type Instance, type UsageStore } from './store.js'
-
-/** The usage of a month, in UTC. */
-export interface Summary {
-  readonly tenant_id: string
-  /** `YYYY-MM`. */
-  readonly period: string
-  readonly api_calls: number
-  readonly llm_tokens: number
-  /** The current figures. */
-  readonly storage_bytes: number
-  readonly bandwidth_bytes: number
-}
-
-export interface HistoryEntry {
-  /** `YYYY-MM-DD`. */
-  readonly date: string
-  readonly api_calls: number
-  readonly llm_tokens: number
-}
 
 /** The type of `app.usage`. Amounts are whole numbers up to 2^53 - 1, which also bounds all sums; others throw a TypeError. */
 export interface Usage {

@@ -4,14 +4,17 @@
  */
 import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
-import { daysOf, monthOf, total } from './periods.js'
+import { dayOf, daysOf, monthOf, total } from './periods.js'
 import type { Figures, Freed } from './requests.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone
 const maxResolved = 1000 // reservations per statement
+const keptDays = 800 // for which figures are kept: two years and the months around them
 
 /** The open resources of this instance, to be written. */
 export interface GaugeValue {
@@ -42,17 +45,11 @@ export interface Reservation {
   readonly limits: string
 }
 
-/** The result for one of its amounts. */
-export interface Reserving {
-  /** The amount before. */
-  readonly taken: number
-  readonly admitted: boolean
-}
-
-export interface Placing {
+interface Placing {
   /** The tenant's plan. */
   readonly plan: string
-  readonly outcomes: readonly Reserving[]
+  /** For each amount whether it was admitted, and the amount taken before. */
+  readonly outcomes: ReadonlyArray<{ readonly taken: number, readonly admitted: boolean }>
 }
 
 /** The settlement or release of a reservation. */
@@ -60,14 +57,6 @@ export interface Ending {
   readonly id: string
   /** The used amount; null if nothing was used. */
   readonly amount: number | null
-}
-
-export interface Taking {
-  readonly instance: string
-  readonly tenant: Owner
-  readonly gauge: Gauge
-  readonly written: number
-  readonly wanted: number
 }
 
 /** A server or worker that counts usage. */
@@ -277,7 +266,7 @@ export function createUsageStore (
      * number.
      */
     async take (
-      { instance, tenant, gauge, written, wanted }: Taking,
+      { instance, tenant, gauge, written, wanted }: Pick<GaugeValue, 'tenant' | 'gauge' | 'written'> & { instance: string, wanted: number },
       holding: (createdAt: number) => number,
       limitOf: (plan: string) => number | null
     ): Promise<{ plan: string, others: number, admitted: number } | null> {
@@ -338,4 +327,22 @@ export function createUsageStore (
       return { plan, storage, secrets, tokens, cost, gauges }
     }
   }
+}
+
+/**
+ * Removes daily figures older than two years, and rows that the ledger no longer needs.
+ *
+ * @param now milliseconds since 1970
+ */
+export async function sweepUsage (db: Kysely<SystemTables>, now: number): Promise<void> {
+  const oldest = dayOf(now - keptDays * dayMs)
+  await sweep(db, 'tenantry.usage.sweep', [
+    removal('tenantry.usage_requests', sql`day < ${oldest}`),
+    removal('tenantry.usage_counters', sql`period < ${oldest}`),
+    // Reservations resolved by other instances are kept in case their own returns.
+    removal('tenantry.usage_reservations', sql`resolved_at < clock_timestamp() - interval '1 day'`),
+    removal('tenantry.usage_instances', sql`seen_at < clock_timestamp() - interval '7 days'`),
+    // A write cannot happen later than the maximum duration of a statement.
+    removal('tenantry.usage_gauges', sql`value = 0 and written_at < clock_timestamp() - interval '10 minutes'`)
+  ])
 }

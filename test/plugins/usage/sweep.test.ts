@@ -1,6 +1,6 @@
 /** The removal of old usage figures. */
 import { test } from 'tap'
-import { sweepUsage } from '../../../plugins/usage/sweep.js'
+import { sweepUsage } from '../../../plugins/usage/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 
