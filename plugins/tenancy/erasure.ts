@@ -1,28 +1,20 @@
 /** Removes a tenant's rows and documents from the application's tables and the server's own tables. Archives its audit entries. */
+import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
 import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
-import type { Engine } from '../../lib/database/engine.js'
-import { type Events, topics } from '../../lib/database/events.js'
+import { topics } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import type { DocumentStore } from '../../lib/firestore/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
+import type {} from '../database/index.js'
 
 const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows per statement; fewer if that takes too long
 
-export interface Erasure {
-  /**
-   * Removes every row and document of a tenant that is `deleting`, or of an id without a tenant. Never touches rows of other tenants,
-   * even if a tenant with the id is created meanwhile.
-   */
-  sweep(tenant: Owner): Promise<void>
-  /** Removes every row of a tenant that is `deleting`, including rows written meanwhile by earlier requests. */
-  erase(tenant: Owner): Promise<void>
-}
+export type Erasure = ReturnType<typeof createErasure>
 
 /** A table in a statement. */
 interface Target {
@@ -32,25 +24,18 @@ interface Target {
   readonly owned: string
 }
 
-export interface ErasureParts {
-  readonly engine: Engine
-  readonly db: Kysely<SystemTables>
-  readonly plans: Plans
-  readonly events: Events
-  /** null if the document has no Firestore. */
-  readonly firestore: Pick<DocumentStore, 'erase'> | null
-}
-
-export function createErasure ({ engine, db, plans, events, firestore }: ErasureParts): Erasure {
+export function createErasure (
+  { engine, db, events, firestore }: Pick<FastifyInstance, 'engine' | 'db' | 'events' | 'firestore'>,
+  plans: Plans
+) {
   async function sweep (tenant: Owner): Promise<void> {
     const { schema, tables } = await engine.refresh()
     const present = await presentTables(db, schema)
     const scoped = [...tables.values()].filter(({ name, tenantScoped, view }) => tenantScoped && !view && present.has(name))
-    const targets = new Map(scoped.map((table) => [table.name, targetOf(schema, table)]))
     const referrers = referrersOf(scoped)
-    for (const group of deletionOrder(scoped)) {
-      if (group.circular) await untangle(tenant, group.tables, targets, referrers)
-      else for (const { name } of group.tables) await removable(name, () => empty(tenant, targets.get(name)!))
+    for (const group of deletionOrder(scoped, referrers)) {
+      if (group.circular) await untangle(tenant, schema, group.tables, referrers)
+      else for (const table of group.tables) await removable(table.name, () => empty(tenant, targetOf(schema, table)))
     }
     const listed: ReadonlySet<string> = new Set(tenantOwnedTables)
     const others = [...await presentTables(db, 'tenantry')].filter((name) => !listed.has(`tenantry.${name}`)).map((name) =>
@@ -91,26 +76,26 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
    */
   async function untangle (
     tenant: Owner,
+    schema: string,
     tables: readonly Table[],
-    targets: ReadonlyMap<string, Target>,
     referrers: ReadonlyMap<string, readonly Referrer[]>
   ): Promise<void> {
-    const names = tables.map(({ name }) => name)
     let progress = true
     while (progress) {
       progress = false
-      for (const name of names) {
-        const leaf = (referrers.get(name) ?? []).filter(({ table }) => tables.includes(table)).map((key) =>
-          unreferred(key, targets.get(key.table.name)!)
-        )
-        if (await removable(name, () => empty(tenant, targets.get(name)!, leaf)) > 0) progress = true
+      for (const table of tables) {
+        const keys = (referrers.get(table.name) ?? []).filter((key) => tables.includes(key.table))
+        const leaf = keys.map((key) => unreferred(key, targetOf(schema, key.table)))
+        if (await removable(table.name, () => empty(tenant, targetOf(schema, table), leaf)) > 0) progress = true
       }
     }
-    const parts = names.map((name, index) =>
-      `gone${index} as (delete from ${targets.get(name)!.name} where ${targets.get(name)!.owned} and ${unowned} returning 1)`
+    const targets = tables.map((table) => targetOf(schema, table))
+    const parts = targets.map(({ name, owned }, index) =>
+      `gone${index} as (delete from ${name} where ${owned} and ${unowned} returning 1)`
     )
-    const counts = names.map((_name, index) => `(select count(*) from gone${index})`)
-    await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
+    const counts = targets.map((_target, index) => `(select count(*) from gone${index})`)
+    const names = tables.map(({ name }) => name).join('", "')
+    await removable(names, () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
   }
 
   /** Moves audit entries to the archive, with the end of their retention by the tenant's plan. */
@@ -131,8 +116,13 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
   }
 
   return {
+    /**
+     * Removes every row and document of a tenant that is `deleting`, or of an id without a tenant. Never touches rows of other tenants,
+     * even if a tenant with the id is created meanwhile.
+     */
     sweep,
-    async erase (tenant) {
+    /** Removes every row of a tenant that is `deleting`, including rows written meanwhile by earlier requests. */
+    async erase (tenant: Owner): Promise<void> {
       await sweep(tenant)
       // A request that began before the tenant was `deleting` may have written to an emptied table. Most such requests have ended by now.
       // Rows of a slower one belong to no tenant and cannot be read. They are removed before a tenant with that id is created again.
@@ -213,7 +203,7 @@ interface Referrer extends ForeignKey {
 }
 
 /** Tables that refer to each other in a circle, or a single table. `circular`: whether there is a circle, also of one table. */
-export interface TableGroup {
+interface TableGroup {
   readonly tables: readonly Table[]
   readonly circular: boolean
 }
@@ -231,8 +221,7 @@ function referrersOf (tables: readonly Table[]): ReadonlyMap<string, readonly Re
  * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the graph of
  * references, by Tarjan's algorithm (1972). A group comes after all groups that its edges reach: here, the tables that refer to it.
  */
-function deletionOrder (tables: readonly Table[]): TableGroup[] {
-  const referrers = referrersOf(tables)
+function deletionOrder (tables: readonly Table[], referrers: ReadonlyMap<string, readonly Referrer[]>): TableGroup[] {
   const groups: TableGroup[] = []
   const visits = new Map<Table, { order: number, lowest: number }>()
   const open: Table[] = []

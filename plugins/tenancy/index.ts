@@ -74,12 +74,13 @@ export default definePlugin<TenancyOptions>({
     app,
     { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }
   ) {
-    const { db, engine, events, firestore, log } = app
+    const { db, events, log } = app
     const store = createTenantStore(db)
     const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
     const plans = plansOf(app)
-    const erasure = createErasure({ engine, db, plans, events, firestore })
-    const tenants = createTenants({ store, plans, memory, events, erasure, log })
+    const erasure = createErasure(app, plans)
+    const parts = { store, memory, events, erasure }
+    const tenants = createTenants(parts, plans, log)
     app.decorate('tenants', tenants)
     app.decorateRequest('tenant', null)
 
@@ -105,10 +106,10 @@ export default definePlugin<TenancyOptions>({
 
     const { maxLifetime } = app.auth
     if (maxLifetime !== Infinity) {
-      sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted({ store, erasure, maxLifetime }, Date.now()))
+      sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted(store, erasure, maxLifetime, Date.now()))
     }
 
-    const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
+    const provision = createProvisioning(parts, provisioning === 'auto')
     const resolution = { provision, lookup: tenants.get, trustHeader }
     app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution) }))
     const [named, unnamed, unauthenticated, sender] = [

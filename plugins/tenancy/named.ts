@@ -44,13 +44,8 @@ export function requireNamedTenant ({ namedTenant }: FastifyRequest): NamedTenan
 
 /** An `onRequest` hook. Rejects with `tenantInvalid`, `tenantSuspended`. */
 export async function findNamedTenant (request: FastifyRequest): Promise<void> {
-  request.namedTenant = await namedTenant(request)
-}
-
-/** Throws `tenantInvalid`, `tenantSuspended`. */
-export async function namedTenant (request: FastifyRequest): Promise<NamedTenant> {
   const id = tenantHeader(request)
-  return id === undefined ? { id: platformRef, exists: true } : { id, exists: await activeTenant(request, id) !== null }
+  request.namedTenant = id === undefined ? { id: platformRef, exists: true } : { id, exists: await activeTenant(request, id) !== null }
 }
 
 /** undefined for the platform. Throws `tenantInvalid`, `tenantSuspended`, `tenantUnknown`. */

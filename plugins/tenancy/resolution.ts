@@ -116,13 +116,11 @@ function issuedAtOf (auth: Claims): number | null {
  */
 type Provision = (id: string, auth: Claims | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
-export interface ProvisioningParts {
+export interface TenancyParts {
   readonly store: TenantStore
   readonly memory: TenantMemory
   readonly events: Events
   readonly erasure: Erasure
-  /** Whether missing tenants are created: `tenancy.provisioning` is `auto`. */
-  readonly makes: boolean
 }
 
 /**
@@ -130,8 +128,10 @@ export interface ProvisioningParts {
  * token older than a deletion of the tenant can neither create it again nor enter a later tenant with the id. `iat` has whole
  * seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null means now, for a tenant's key or a
  * gateway. Neither creates a deleted tenant again, since the sender may not know of the deletion.
+ *
+ * @param makes whether missing tenants are created: `tenancy.provisioning` is `auto`
  */
-export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
+export function createProvisioning ({ store, memory, events, erasure }: TenancyParts, makes: boolean): Provision {
   const running = new Map<string, Promise<void>>()
 
   function settle (
@@ -213,7 +213,6 @@ const lookupAge = 1000 // ms for which a missing tenant is cached
 const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
 const minWeight = 67_108_864 // bytes, for any number of tenants: room for a hundred with the largest settings
 const shareOfTenant = 10_000 // bytes
-const retryAfter = { 'retry-after': '1' } // s
 
 export type TenantMemory = ReturnType<typeof createTenantMemory>
 
@@ -268,6 +267,6 @@ function weigh ({ characters }: TenantLookup): number {
 
 /** Before its migration, the table of tenants does not exist. */
 function unmigrated (error: unknown): never {
-  if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: retryAfter, cause: error })
+  if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: { 'retry-after': '1' }, cause: error })
   throw error
 }

@@ -3,15 +3,13 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Transaction } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type { Erasure } from './erasure.js'
-import type { TenantMemory } from './resolution.js'
-import type { TenantChanges, TenantList, TenantStore } from './store.js'
+import type { TenancyParts } from './resolution.js'
+import type { TenantChanges, TenantList } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
 
 /** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
@@ -40,16 +38,7 @@ export interface Tenants {
 
 type RemovalListener = (tenant: TenantId, transaction: Transaction<SystemTables>) => Promise<unknown>
 
-export interface TenantsParts {
-  readonly store: TenantStore
-  readonly plans: Plans
-  readonly memory: TenantMemory
-  readonly events: Events
-  readonly erasure: Erasure
-  readonly log: FastifyBaseLogger
-}
-
-export function createTenants ({ store, plans, memory, events, erasure, log }: TenantsParts): Tenants {
+export function createTenants ({ store, memory, events, erasure }: TenancyParts, plans: Plans, log: FastifyBaseLogger): Tenants {
   const removalListeners: RemovalListener[] = []
   const listeners: ((tenant: TenantId) => void | Promise<void>)[] = []
 

@@ -2,6 +2,7 @@
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze, isRecord } from '../../lib/json/plain-value.js'
@@ -19,9 +20,7 @@ export interface TenantChanges {
 }
 
 /** A page of tenants; omitted filters match all. */
-export interface TenantList {
-  readonly limit: number
-  readonly offset: number
+export interface TenantList extends Page {
   readonly status?: TenantRecord['status'] | undefined
   readonly plan?: string | undefined
   /** A text in the id or the name, in any case. */
@@ -32,11 +31,8 @@ export type TenantStore = ReturnType<typeof createTenantStore>
 
 const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
 
-interface FoundRow {
+interface FoundRow extends Omit<Row, 'id' | 'name'> {
   readonly name: string | null
-  readonly plan: string
-  readonly status: TenantRecord['status']
-  readonly created_at: Date
   /** JSON. */
   readonly settings: string | null
   readonly deleted_at: Date | null
@@ -54,10 +50,10 @@ export function createTenantStore (db: Kysely<SystemTables>) {
       return Object.freeze({ tenant, deletedAt: row?.deleted_at ?? null, characters: row?.settings?.length ?? 0 })
     },
     async list ({ limit, offset, status, plan, search }: TenantList): Promise<{ data: TenantRecord[], total: number }> {
-      const found = db.selectFrom('tenantry.tenants')
-        .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
-        .$if(plan !== undefined, (query) => query.where('plan', '=', plan ?? ''))
-        .$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'id', 'name')))
+      let found = db.selectFrom('tenantry.tenants')
+      if (status !== undefined) found = found.where('status', '=', status)
+      if (plan !== undefined) found = found.where('plan', '=', plan)
+      if (search !== undefined) found = found.where(containsText(search, 'id', 'name'))
       const [rows, count] = await Promise.all([
         found.select(columns).orderBy('id').limit(limit).offset(offset).execute(),
         found.select(({ fn }) => fn.countAll<string>().as('total')).executeTakeFirstOrThrow()
@@ -135,20 +131,14 @@ const noSettings = Object.freeze({})
 const maxForgotten = 100 // tenants an hour: each needs a statement for every table
 const clockDifference = 86_400_000 // ms of clock difference between servers and issuers, with a large margin
 
-export interface ForgettingParts {
-  readonly store: Pick<TenantStore, 'longDeleted' | 'forget'>
-  readonly erasure: Pick<Erasure, 'sweep'>
-  /** The maximum life of a token in seconds. */
-  readonly maxLifetime: number
-}
-
 /**
  * Removes the ids of deleted tenants, which prevent older tokens from entering a later tenant with the id. Ids of tenants that exist
  * again stay, because billing compares events with them. Resolves with the number of removed ids.
  *
+ * @param maxLifetime of a token, in seconds
  * @param now milliseconds since 1970
  */
-export async function forgetDeleted ({ store, erasure, maxLifetime }: ForgettingParts, now: number): Promise<number> {
+export async function forgetDeleted (store: TenantStore, erasure: Erasure, maxLifetime: number, now: number): Promise<number> {
   const before = new Date(now - maxLifetime * 1000 - clockDifference)
   const ids = await store.longDeleted(before, maxForgotten)
   const errors: unknown[] = []

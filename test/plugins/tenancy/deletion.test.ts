@@ -302,10 +302,8 @@ test("a deleted tenant's id is forgotten when no token from before the deletion 
     engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: ['old', 'recent', 'again', 'stuck']
   })
-  const { db, engine, events } = app
-  const store = createTenantStore(db)
-  const erasure = createErasure({ engine, db, plans: app.plans, events, firestore: null })
-  const parts = { store, erasure, maxLifetime: app.auth.maxLifetime }
+  const store = createTenantStore(app.db)
+  const erasure = createErasure(app, app.plans)
   t.equal(app.auth.maxLifetime, maxLifetime)
   const marks = async () => (await run(app, 'select id from tenantry.deleted_tenants order by id')).map(({ id }) => id)
   for (const tenant of ['old', 'recent', 'again', 'stuck']) {
@@ -323,7 +321,7 @@ create table notes_of_nobody (author_id uuid references authors (id));
 insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
 `
   )
-  await t.rejects(forgetDeleted(parts, Date.now()), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
+  await t.rejects(forgetDeleted(store, erasure, maxLifetime, Date.now()), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
   t.same(await marks(), ['again', 'recent', 'stuck'])
   t.same(await run(app, 'select tenant_id, name from authors order by 1'), [{ tenant_id: 'again', name: 'new' }, {
     tenant_id: 'recent',
