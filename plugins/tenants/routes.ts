@@ -1,5 +1,5 @@
 /** `/tenants`, where platform administrators manage tenants, and `/tenant/info`. */
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
@@ -11,7 +11,6 @@ import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import type {} from '../tenancy/index.js'
-import type { TenantRecord } from '../tenancy/tenant.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern })
@@ -95,7 +94,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
     const page = pageOf(request)
     const { status, plan, search } = request.query
     const { data, total } = await tenants.list({ ...page, status, plan, search })
-    return { data: data.map(bodyOf), pagination: { ...page, total } }
+    return { data, pagination: { ...page, total } }
   })
 
   app.post('/tenants', {
@@ -109,7 +108,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
     }
   }, async (request, reply) => {
     const created = await tenants.create(request.body, actorOf(request))
-    return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(bodyOf(created))
+    return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(created)
   })
 
   app.get('/tenants/:id', {
@@ -118,7 +117,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
   }, async ({ params: { id } }) => {
     const tenant = await tenants.get(id)
     if (tenant === null) throw failure('tenantUnknown')
-    return bodyOf(tenant)
+    return tenant
   })
 
   app.patch('/tenants/:id', {
@@ -130,7 +129,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
       body: Changes,
       response: { 200: Managed, ...errorResponses(...refusals, 404, 409) }
     }
-  }, async (request) => bodyOf(await tenants.update(request.params.id, request.body, actorOf(request))))
+  }, async (request) => await tenants.update(request.params.id, request.body, actorOf(request)))
 
   app.delete('/tenants/:id', {
     config,
@@ -167,8 +166,4 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
       limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage }
     }
   })
-}
-
-function bodyOf ({ id, name, plan, status, createdAt }: TenantRecord): Static<typeof Managed> {
-  return { id, name, plan, status, createdAt }
 }
