@@ -61,13 +61,13 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   ): void | Promise<void> {
     const kind = tenant === undefined ? 'address' : 'tenant'
     const client = tenant ?? addressKey(request.ip)
-    return whenKnown(
-      store.take(kind, client, first, second, now()),
-      (counted) => {
-        const refused = settle(request, reply, kind, client, first, second, counted)
-        if (refused !== null) return refuse(kind, client, refused)
-      }
-    )
+    return whenKnown(store.take(kind, client, first, second, now()), (taken) => {
+      if (taken.admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
+      const { limit: { rule }, resetAt } = writeHeaders(request, reply, first, second, taken)
+      if (taken.admitted) return
+      request.rateLimited = true
+      return refuse(kind, client, refusal(rule, resetAt - taken.now))
+    })
   }
 
   return {
@@ -111,12 +111,10 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       // for tenants that unverified callers name, the limit of the route.
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
-      const taken = store.take('address', client, limit, null, now())
-      const show = (counted: LimitResult) => {
-        if (limit.isConditional && counted.admitted) refundLater(reply, reply.log, 'address', client, limit, counted)
-        writeHeaders(request, reply, limit, null, counted)
-      }
-      return whenKnown(taken, show)
+      return whenKnown(store.take('address', client, limit, null, now()), (taken) => {
+        if (limit.isConditional && taken.admitted) refundLater(reply, reply.log, 'address', client, limit, taken)
+        writeHeaders(request, reply, limit, null, taken)
+      })
     },
     mergeHeaders (request, reply) {
       mergeHeaders(request, reply, now())
@@ -144,31 +142,6 @@ function createCeilings (plans: Plans | null): Ceilings {
     const ceiling = known.get(tier)
     return ceiling === undefined ? known.get(plans.of(tier).tier) ?? null : ceiling
   }
-}
-
-/** Returns the refusal; null for an admitted request. */
-function settle (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  kind: ClientKind,
-  client: string,
-  first: Limit,
-  second: Limit | null,
-  taken: LimitResult
-): TenantryError | null {
-  const { admitted, now } = taken
-  if (admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
-  const shown = writeHeaders(request, reply, first, second, taken)
-  if (admitted) return null
-  request.rateLimited = true
-  return refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
-}
-
-/** Shows and returns the limit that `strictest` returns. */
-function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: LimitResult): Limit {
-  const { limit, left, resetAt } = strictest(first, second, taken)
-  showLimit(request, reply, taken.admitted, limit.rule.max, left, resetAt)
-  return limit
 }
 
 /** The limit with fewer requests left. If both are equal, the one that ends later. */
@@ -244,18 +217,13 @@ export function decorateRequests (app: FastifyInstance): void {
   app.decorateRequest(shownReset, 0)
 }
 
-/** Writes the headers, unless the request is admitted and they already show a limit with fewer requests left. */
-function showLimit (
-  request: FastifyRequest,
-  reply: FastifyReply,
-  admitted: boolean,
-  max: number,
-  left: number,
-  resetAt: number
-): void {
+/** Writes the strictest limit, unless the request is admitted and the headers already show one with fewer requests left. Returns it. */
+function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: LimitResult) {
+  const shown = strictest(first, second, taken)
   const before = reply.getHeader(remainingHeader)
-  if (admitted && before !== undefined && Number(before) <= left) return
-  write(request, reply, max, left, Math.ceil(resetAt / 1000))
+  const isStricter = taken.admitted && before !== undefined && Number(before) <= shown.left
+  if (!isStricter) write(request, reply, shown.limit.rule.max, shown.left, Math.ceil(shown.resetAt / 1000))
+  return shown
 }
 
 /**

@@ -55,19 +55,13 @@ export interface Limit {
   readonly key: string
 }
 
-export interface LimitOptions {
-  readonly owner?: Owner
-  readonly addressesOnly?: boolean
-  readonly plansOnly?: boolean
-}
-
 const maxKey = 80 // characters of a name that a key keeps
 const keyHead = 40 // characters of a longer name that stay readable
 
 export function createLimit (
   rule: RateLimitRule,
   bucket: string,
-  { owner = platformRef, addressesOnly = false, plansOnly = false }: LimitOptions = {}
+  { owner = platformRef, addressesOnly = false, plansOnly = false }: Partial<Pick<Limit, 'owner' | 'addressesOnly' | 'plansOnly'>> = {}
 ): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
   return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
@@ -78,22 +72,13 @@ export function boundedKey (name: string): string {
   return name.length <= maxKey ? name : `${name.slice(0, keyHead)}#${createHash('sha256').update(name).digest('base64url')}`
 }
 
-export interface Rules {
-  /** false: only routes' own rules count. */
-  readonly enabled: boolean
-  /** The limit of a route, null without one: `method` such as `GET`, and the declared path. */
-  limitOf(own: RouteRule | null, method: string, path: string): Limit | null
-  /** The keys of `perEndpoint` that match no route. */
-  unused(): string[]
-}
-
 const fallback = { max: 100, windowMs: 60_000 }
 
 /** @param owner the tenant of the document */
 export function createRules (
   { enabled = true, default: given, perEndpoint = {}, plansOnly = false }: RateLimitOptions,
   owner: Owner = platformRef
-): Rules {
+) {
   const general = { ...fallback, ...given }
   const byEndpoint = new Map<string, Limit>()
   if (enabled) {
@@ -103,14 +88,17 @@ export function createRules (
   const byDefault = enabled ? createLimit(general, '', { owner, addressesOnly: given?.max === undefined, plansOnly }) : null
 
   return {
+    /** false: only routes' own rules count. */
     enabled,
-    limitOf (own, method, path) {
+    /** The limit of a route, null without one: `method` such as `GET`, and the declared path. */
+    limitOf (own: RouteRule | null, method: string, path: string): Limit | null {
       const name = `${method} ${path}`
       const key = byEndpoint.has(name) ? name : path
       unused.delete(key)
       if (own !== null) return createLimit({ ...own, windowMs: own.windowMs ?? fallback.windowMs }, name, { owner })
       return byEndpoint.get(key) ?? byDefault
     },
+    /** The keys of `perEndpoint` that match no route. */
     unused: () => [...unused]
   }
 }
