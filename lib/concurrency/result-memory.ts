@@ -11,38 +11,20 @@ const maxInAll = 4 * maxOfTenant
 const parsed = 4 // bytes for each character of JSON: records take two to four, lists of empty objects eight
 const retryAfter = 1 // s
 
+export type ResultMemory = ReturnType<typeof createResultMemory>
 /** The results of one request. */
-export interface HeldResults {
-  /** Counts a JSON text of this length. */
-  text(length: number): void
-  /** Counts the parsed value of such a text. */
-  value(length: number): void
-  /** The text is no longer in memory. */
-  drop(length: number): void
-  /**
-   * Throws `responsesBusy` if the requests of the tenant keep too much. The results of one request have a bound, so a tenant's only request
-   * with results always has room.
-   */
-  requireRoom(): void
-  /** The request has ended. */
-  release(): void
-}
+export type HeldResults = ReturnType<ResultMemory['hold']>
 
-export interface ResultMemory {
-  /** The bytes of all requests. */
-  readonly bytes: number
-  hold(tenant: TenantRef): HeldResults
-}
-
-export function createResultMemory (): ResultMemory {
+export function createResultMemory () {
   const byTenant = new KeyCounts<TenantRef>()
   let total = 0
 
   return {
+    /** The bytes of all requests. */
     get bytes () {
       return total
     },
-    hold (tenant) {
+    hold (tenant: TenantRef) {
       let own = 0
       const add = (bytes: number): void => {
         byTenant.add(tenant, bytes)
@@ -50,14 +32,22 @@ export function createResultMemory (): ResultMemory {
         total += bytes
       }
       return {
+        /** Counts a JSON text of this length. */
         text: add,
-        value: (length) => add(length * parsed),
-        drop: (length) => add(-length),
-        requireRoom () {
+        /** Counts the parsed value of such a text. */
+        value: (length: number) => add(length * parsed),
+        /** The text is no longer in memory. */
+        drop: (length: number) => add(-length),
+        /**
+         * Throws `responsesBusy` if the requests of the tenant keep too much. The results of one request have a bound, so a tenant's only
+         * request with results always has room.
+         */
+        requireRoom (): void {
           const ofTenant = byTenant.of(tenant)
           // Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another.
           if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * byTenant.size > maxInAll))) throw busy()
         },
+        /** The request has ended. */
         release: () => add(-own)
       }
     }

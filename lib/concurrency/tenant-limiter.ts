@@ -20,21 +20,17 @@ export interface TenantLimiterOptions {
   readonly maxWait?: number
 }
 
-export interface TenantLimiter {
-  /** Runs the work in a place of the tenant. */
-  run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
-  /** Refuses callers that wait for a place. */
-  close(): void
-}
+export type TenantLimiter = ReturnType<typeof createTenantLimiter>
 
 export function createTenantLimiter (
   { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
-): TenantLimiter {
+) {
   const gate = new FairSemaphore(maxInAll, maxWait)
   const running = new KeyCounts<TenantRef>()
 
   return {
-    async run (tenant, work) {
+    /** Runs the work in a place of the tenant. */
+    async run<T> (tenant: TenantRef, work: () => Promise<T>): Promise<T> {
       if (isTenant(tenant) && running.of(tenant) >= maxOfTenant) throw tooManyOfTenant()
       running.add(tenant, 1)
       try {
@@ -43,6 +39,7 @@ export function createTenantLimiter (
         running.add(tenant, -1)
       }
     },
+    /** Refuses callers that wait for a place. */
     close: () => gate.close()
   }
 }

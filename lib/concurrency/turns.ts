@@ -15,13 +15,7 @@ export interface TurnsOptions {
   readonly busy: () => Error
 }
 
-export interface Turns {
-  run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
-  /** Refuses all waiting work. */
-  close(): void
-}
-
-export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions): Turns {
+export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions) {
   const gate = new FairSemaphore(max, timeoutMs, false)
   const waiting = new KeyCounts<TenantRef>()
 
@@ -41,7 +35,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
   }
 
   return {
-    async run (tenant, work) {
+    async run<T> (tenant: TenantRef, work: () => Promise<T>): Promise<T> {
       const account = await enter(tenant)
       try {
         return await work()
@@ -49,6 +43,7 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
         gate.release(account)
       }
     },
+    /** Refuses all waiting work. */
     close: () => gate.close()
   }
 }

@@ -72,23 +72,13 @@ export interface Plans {
 }
 
 /** The differences between the built-in plans. */
-interface Figures {
-  readonly monthly: number
-  readonly connections: number
-  readonly watched: number
-  readonly storageMB: number
-  readonly fileMB: number
-  readonly requests: number
-  readonly tokens: number
-  readonly cost: number
-  readonly secrets: number
-  readonly retentionDays: number
-}
+type Figure =
+  | 'monthly' | 'connections' | 'watched' | 'storageMB' | 'fileMB' | 'requests' | 'tokens' | 'cost' | 'secrets' | 'retentionDays'
 
 function builtIn (
   tier: string,
   description: string,
-  { monthly, connections, watched, storageMB, fileMB, requests, tokens, cost, secrets, retentionDays }: Figures
+  { monthly, connections, watched, storageMB, fileMB, requests, tokens, cost, secrets, retentionDays }: Readonly<Record<Figure, number>>
 ): Plan {
   return {
     tier,
