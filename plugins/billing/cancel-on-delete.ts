@@ -2,28 +2,24 @@
  * Cancels the subscriptions of a deleted tenant at the provider. This is a job, since the deletion must not depend on a provider, and a
  * failed job is repeated.
  */
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import type { Job, Queue } from '../queue/index.js'
-import type { Tenants } from '../tenancy/index.js'
+import type {} from '../database/index.js'
+import type { Job } from '../queue/index.js'
+import type {} from '../tenancy/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 
 const job = 'billing.depart'
 // The last try is days after the first.
 const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const
 
-export interface CancelOnDeleteParts {
-  readonly db: Kysely<SystemTables>
-  readonly queue: Queue
-  readonly tenants: Tenants
-  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
-export function cancelForDeleted ({ db, queue, tenants, providers, now }: CancelOnDeleteParts): void {
+/** @param now the clock, in milliseconds since 1970 */
+export function cancelForDeleted (
+  { db, queue, tenants }: FastifyInstance,
+  providers: ReadonlyMap<ProviderName, PaymentProvider>,
+  now: () => number
+): void {
   if (providers.size === 0) return
   queue.define(job, options, async ({ id, data }) => {
     const { tenant, deletedAt } = deletionOf(data)

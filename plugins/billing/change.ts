@@ -13,8 +13,9 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import { customerOf, takeOrphans } from './orphan-events.js'
-import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
+import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import { type Judgement, type Memory, resolvePlan, type TenantSubscription } from './resolve-plan.js'
+import type { Sale } from './settings.js'
 import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, type View, writeMemory, writePlan, writeSubscription } from './store.js'
 
@@ -24,15 +25,21 @@ export interface ChangeParts {
   readonly events: Events
   readonly plans: Plans
   /** The plan and cycle of a subscription's products; null if no product map has one of them. */
-  readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
-  /** Whether the provider can be called. */
-  readonly canAsk: (provider: ProviderName) => boolean
+  readonly productPlans: (ids: readonly string[]) => Sale | null
+  /** Callable providers: a tenant may have a subscription with a former one. */
+  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: { warn(object: object, message: string): void }
   /** Sends the events of subscriptions; null for no events. */
   readonly emitter: () => Emitter | null
 }
+
+/**
+ * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
+ * tenant is unknown, or it belongs to a deleted one.
+ */
+export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
 /** A tenant, and the result of its subscriptions. */
 export interface SettledTenant {
@@ -44,8 +51,8 @@ export interface SettledTenant {
 export interface Draft {
   readonly view: View
   readonly held: ReadonlyMap<string, TenantSubscription>
-  /** Applies an event; see `Outcome`. */
-  receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
+  /** Applies an event. */
+  receive(provider: ProviderName, event: ProviderEvent): Promise<Outcome>
   confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
   leave(provider: ProviderName, id: string, since: Date): void
@@ -60,8 +67,10 @@ export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => P
 const needsNotice = new Error('the plan changes')
 
 export function createChange (
-  { db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts
+  { db, events, plans, productPlans, providers, now, log, emitter }: ChangeParts
 ): { change: Change, judged: (view: View) => Judgement } {
+  const canAsk = (provider: ProviderName) => providers.has(provider)
+
   /** By the current product map. Products that it no longer has keep their plan from the time of writing. */
   function mapped (held: TenantSubscription): TenantSubscription {
     return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
@@ -121,7 +130,7 @@ export function createChange (
       return true
     }
 
-    async function receive (provider: ProviderName, event: ProviderEvent) {
+    async function receive (provider: ProviderName, event: ProviderEvent): Promise<Outcome> {
       const { snapshot, payment, subscriptionId } = event
       if (!await noteEvent(transaction, tenant, provider, event.id, new Date(at))) return 'duplicate'
       if (isOfDeleted(deletedAt, timeOf(event))) {

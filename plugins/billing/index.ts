@@ -14,7 +14,7 @@ import type {} from '../webhooks/webhooks.js'
 import { cancelForDeleted } from './cancel-on-delete.js'
 import { loadProvider } from './providers/index.js'
 import { type PaymentProvider, type ProviderName, providerNames } from './providers/provider.js'
-import { billingRoutes, planRoutes } from './routes.js'
+import { billingRoutes } from './routes.js'
 import { type Billing, createBilling } from './service.js'
 import { createProductMap } from './settings.js'
 import { createUpgrade } from './upgrade.js'
@@ -23,17 +23,11 @@ import { webhookRoutes } from './webhooks.js'
 /** An endpoint makes at most two calls, one after the other: 10 s together. */
 const timeoutMs = 5000
 
-interface Adapters {
-  /** The provider for sales; null without one. */
-  readonly provider: PaymentProvider | null
-  /** Providers with a key, which can be called. */
-  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
-  /** Providers with a signing secret, whose webhooks are accepted. */
-  readonly receivers: ReadonlyMap<ProviderName, PaymentProvider>
-}
-
-/** Loads the packages of the providers with a key or a signing secret; rejects if one is not installed. */
-async function openAdapters (settings: BillingSettings): Promise<Adapters> {
+/**
+ * Loads the packages of the providers with a key or a signing secret; rejects if one is not installed. `provider` makes the sales,
+ * `providers` have a key and can be called, and webhooks of `receivers` are accepted.
+ */
+async function openAdapters (settings: BillingSettings) {
   const providers = new Map<ProviderName, PaymentProvider>()
   const receivers = new Map<ProviderName, PaymentProvider>()
   for (const name of providerNames) {
@@ -48,8 +42,9 @@ async function openAdapters (settings: BillingSettings): Promise<Adapters> {
 }
 
 export type { BillingSettings, ProviderAccount } from '../../lib/document/rules/billing.js'
+export type { Outcome } from './change.js'
 export type { Cycle, ProviderName, SubscriptionStatus } from './providers/provider.js'
-export type { Billing, InForce, Outcome, Subscription } from './service.js'
+export type { Billing, InForce, Subscription } from './service.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -70,7 +65,7 @@ export default definePlugin<BillingOptions>({
   routeDependencies: ['auth'],
   options: { provider: text, appUrl: text, payprov: record, altprov: record, now: callback },
   async setup (app, { now = Date.now, ...settings }) {
-    const { db, engine, events, queue, tenants, log } = app
+    const { db, engine, events, queue, log } = app
     const plans = plansOf(app)
     withoutFaults((faults) => checkBilling(settings, plans.tiers, faults))
     const products = createProductMap(settings, plans.tiers)
@@ -104,16 +99,15 @@ export default definePlugin<BillingOptions>({
       await service.settleDue(signal)
     })
     queue.every(settleJob, settleEvery)
-    cancelForDeleted({ db, queue, tenants, providers, now })
+    cancelForDeleted(app, providers, now)
 
     const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')
     const upgrade = createUpgrade({ billing: service, provider, providers, products, plans, appUrl, dbFor, log, now })
     return (group) => {
-      billingRoutes(group, { billing: service, upgrade, plans })
-      planRoutes(group, plans)
+      billingRoutes(group, service, upgrade, plans)
       // In a separate context, which parses bodies as bytes.
-      group.register(async (signed) => webhookRoutes(signed, { billing: service, receivers, now }))
+      group.register(async (signed) => webhookRoutes(signed, service, receivers, now))
     }
   }
 })

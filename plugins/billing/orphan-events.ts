@@ -12,11 +12,6 @@ type Db = Kysely<SystemTables>
 export const maxOrphans = 10_000
 const maxClaimed = 1000 // at a time
 
-export interface OrphanEvent {
-  readonly provider: ProviderName
-  readonly event: ProviderEvent
-}
-
 /** As JSON. */
 type Stored<Value> = Value extends Date ? string
   : Value extends string ? Value
@@ -56,7 +51,7 @@ export async function keepOrphan (
  * Takes the events that name the tenant, or that name no tenant but one of its subscriptions or a customer of no other tenant. In the order
  * of their arrival; at most a thousand.
  */
-export async function takeOrphans (db: Db, tenant: Owner, held: readonly TenantSubscription[]): Promise<OrphanEvent[]> {
+export async function takeOrphans (db: Db, tenant: Owner, held: readonly TenantSubscription[]) {
   const providers = held.map(({ provider }) => provider)
   const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))`
   const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${

@@ -89,13 +89,12 @@ const asked = createLimit(
   'billing provider'
 )
 
-export interface BillingRoutesParts {
-  readonly billing: Pick<Billing, 'subscription' | 'sync'>
-  readonly upgrade: Upgrade
-  readonly plans: Pick<Plans, 'tiers'>
-}
+const List = named(
+  'Plans',
+  Type.Object({ plans: Type.Array(Plan, { description: 'The plans from the lowest to the highest. An upgrade moves to a plan later in the list.' }) })
+)
 
-export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: BillingRoutesParts): void {
+export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upgrade, plans: Plans): void {
   app.get('/billing/subscription', {
     config: { access: 'user', beyondPlan: true },
     schema: {
@@ -142,6 +141,18 @@ export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: B
     const { plan, status } = await billing.sync(tenantOf(request))
     return { success: true, subscription: { plan, status } }
   })
+
+  const response = { plans: plans.all }
+
+  app.get('/billing/plans', {
+    config: { access: 'public' },
+    schema: {
+      tags,
+      summary: 'List plans',
+      security: [],
+      response: { 200: List, ...errorResponses(429, 500) }
+    }
+  }, () => response)
 }
 
 const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')
@@ -152,23 +163,4 @@ function emailOf ({ auth }: FastifyRequest): string | undefined {
   return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0
     ? undefined
     : email
-}
-
-const List = named(
-  'Plans',
-  Type.Object({ plans: Type.Array(Plan, { description: 'The plans from the lowest to the highest. An upgrade moves to a plan later in the list.' }) })
-)
-
-export function planRoutes (app: FastifyGroup, plans: Plans): void {
-  const response = { plans: plans.all }
-
-  app.get('/billing/plans', {
-    config: { access: 'public' },
-    schema: {
-      tags: ['Billing'],
-      summary: 'List plans',
-      security: [],
-      response: { 200: List, ...errorResponses(429, 500) }
-    }
-  }, () => response)
 }

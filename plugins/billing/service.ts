@@ -5,10 +5,11 @@ import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { type ChangeParts, createChange, type SettledTenant, unclaimedOf } from './change.js'
+import { type ChangeParts, createChange, type Outcome, type SettledTenant, unclaimedOf } from './change.js'
 import { claimants, customerOf, keepOrphan } from './orphan-events.js'
-import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
+import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
 import { entitlement, lowestPlan } from './resolve-plan.js'
+import type { Sale } from './settings.js'
 import { heardEvent } from './snapshots.js'
 import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
 
@@ -25,18 +26,10 @@ export interface Subscription {
 }
 
 /** A subscription that entitles a tenant to its plan now. */
-export interface InForce {
+export interface InForce extends Sale {
   readonly snapshot: Snapshot
-  readonly plan: string
-  readonly cycle: Cycle
   readonly provider: ProviderName
 }
-
-/**
- * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
- * tenant is unknown, or it belongs to a deleted one.
- */
-export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
 export interface Billing {
   /**
@@ -62,12 +55,10 @@ export interface Billing {
   settleDue(signal?: AbortSignal): Promise<number>
 }
 
-export interface BillingParts extends Omit<ChangeParts, 'canAsk'> {
+export interface BillingParts extends ChangeParts {
   readonly engine: Pick<Engine, 'kyselyFor'>
   /** The provider for sales; null without one. */
   readonly provider: PaymentProvider | null
-  /** Callable providers: a tenant may have a subscription with a former one. */
-  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
 }
 
 const readPause = 60_000 // ms between two calls to the provider by reads of a tenant's subscription
@@ -75,10 +66,9 @@ const due = { batch: 100, atOnce: 4, runMs: 45_000, againMs: 300_000 } // of a r
 const keptFor = 7_776_000_000 // ms, 90 days: providers repeat an event for a few days
 const maxCustomers = 10 // ids in one request to a provider
 
-export function createBilling (
-  { db, engine, events, plans, provider, providers, productPlans, now, log, emitter }: BillingParts
-): Billing {
-  const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
+export function createBilling (parts: BillingParts): Billing {
+  const { db, engine, provider, providers, now, log } = parts
+  const { change, judged } = createChange(parts)
   const pulls = new Map<string, Promise<SettledTenant>>()
 
   async function settle (tenant: Owner): Promise<SettledTenant> {

@@ -156,26 +156,22 @@ export async function takeDue (db: Db, at: Date, until: Date, limit: number): Pr
   return rows.map(({ tenant }) => tenant)
 }
 
-function heldOf (
-  { provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<Subscription>
-): TenantSubscription[] {
-  const provider = providerNames.find((one) => one === name)
-  const cycle = cycles.find((one) => one === period) ?? null
+function heldOf (row: Selectable<Subscription>): TenantSubscription[] {
+  const { id, plan, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf } = row
+  const provider = providerNames.find((one) => one === row.provider)
+  const cycle = cycles.find((one) => one === row.cycle) ?? null
   // A provider of a later version of the server.
-  return provider === undefined ? [] : [{ provider, id, plan, cycle, snapshot: snapshotOf(id, row), methodAsOf, unsure, askedAt }]
+  return provider === undefined ? [] : [{ provider, id, plan, cycle, snapshot: snapshotOf(row), methodAsOf, unsure, askedAt }]
 }
 
-function snapshotOf (
-  id: string,
-  row: Omit<Selectable<Subscription>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>
-): Snapshot | null {
+function snapshotOf (row: Selectable<Subscription>): Snapshot | null {
   const { as_of: asOf, customer_id: customerId, started_at: startedAt, period_start: periodStart, period_end: periodEnd } = row
   const status = statuses.find((one) => one === row.status)
   if (
     asOf === null || customerId === null || startedAt === null || periodStart === null || periodEnd === null || status === undefined
   ) { return null }
   return {
-    id,
+    id: row.id,
     tenant: tenantRef(row.tenant_id),
     customerId,
     productIds: row.product_ids,

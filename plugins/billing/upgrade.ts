@@ -11,7 +11,7 @@ import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type { Cycle, PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 import { lowestPlan } from './resolve-plan.js'
 import type { Billing, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
@@ -26,25 +26,6 @@ export interface UpgradeInput extends Sale {
   /** Equal for repetitions of the same upgrade, and unique to the tenant. */
   readonly idempotencyKey: string
   readonly actor: Actor
-}
-
-/** A checkout session; for a changed subscription its id, and when the change applies. */
-export interface Session {
-  readonly id: string
-  readonly provider: ProviderName
-  readonly plan: string
-  readonly billing_cycle: Cycle
-  /** In minor units of the currency. For a change the price of a cycle; null if it is by agreement. */
-  readonly amount: number | null
-  /** In lower case. */
-  readonly currency: string
-  readonly effectiveAt?: Date
-}
-
-export interface UpgradeResponse {
-  /** null for a changed subscription, which needs no checkout. */
-  readonly checkoutUrl: string | null
-  readonly session: Session
 }
 
 export interface UpgradeParts {
@@ -66,19 +47,14 @@ export interface UpgradeParts {
 /** The change of a subscription. */
 type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 
-interface UpgradeResult {
-  readonly change: Change | 'checkout'
-  readonly response: UpgradeResponse
-}
+export type Upgrade = ReturnType<typeof createUpgrade>
 
 /**
- * Throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has already,
- * `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
+ * The function throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has
+ * already, `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
  */
-export type Upgrade = (input: UpgradeInput) => Promise<UpgradeResponse>
-
-export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts): Upgrade {
-  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<UpgradeResult> {
+export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts) {
+  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput) {
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
       email,
@@ -93,7 +69,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }
   }
 
-  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<UpgradeResult> {
+  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput) {
     const seller = providers.get(current.provider)
     if (seller === undefined) {
       throw failure('billingNotConfigured', {
@@ -161,7 +137,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }`
   }
 
-  async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeResponse> {
+  async function upgrade (seller: PaymentProvider, input: UpgradeInput) {
     const { tenant, plan, cycle, actor } = input
     // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
@@ -184,7 +160,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     return response
   }
 
-  return async (input) => {
+  return async (input: UpgradeInput) => {
     if (provider === null) throw failure('billingNotConfigured')
     const { tenant, plan, cycle } = input
     // A plan that is not for sale is refused before a provider is called.
@@ -230,7 +206,7 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
   return rise > 0 || (rise === 0 && cycle === 'yearly') ? 'now' : 'period_end'
 }
 
-function priceOf ({ plan, cycle }: Sale, plans: Plans): Pick<Session, 'amount' | 'currency'> {
+function priceOf ({ plan, cycle }: Sale, plans: Plans) {
   const { currency, [cycle]: price } = plans.of(plan).price
   return { amount: price === unlimited ? null : Math.round(price * 10 ** minorDigits(currency)), currency: currency.toLowerCase() }
 }
@@ -241,15 +217,12 @@ function minorDigits (currency: string): number {
 }
 
 function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): TenantryError {
-  const { price } = plans.of(plan)
-  if (price.monthly === unlimited && !sold.some((sale) => sale.plan === plan)) {
+  const isSold = sold.some((sale) => sale.plan === plan)
+  if (plans.of(plan).price.monthly === unlimited && !isSold) {
     return refused('/body/targetPlan', `${plan} is sold by agreement: contact the platform`)
   }
-  const path = sold.some((sale) => sale.plan === plan) ? '/body/billingCycle' : '/body/targetPlan'
-  return refused(
-    path,
-    `${plan} ${cycle} is not sold: must be ${sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`}`
-  )
+  const others = sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`
+  return refused(isSold ? '/body/billingCycle' : '/body/targetPlan', `${plan} ${cycle} is not sold: must be ${others}`)
 }
 
 function refused (path: string, message: string): TenantryError {

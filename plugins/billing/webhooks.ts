@@ -9,19 +9,13 @@ import { named } from '../../lib/validation/named-schema.js'
 import { isRepeated } from '../../lib/webhooks/schemes.js'
 import { errorResponses } from '../conventions/index.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
-import type { PaymentProvider, ProviderName } from './providers/provider.js'
+import { type PaymentProvider, type ProviderName, providerNames } from './providers/provider.js'
 import type { Billing } from './service.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have tens of kilobytes
 
-interface Endpoint {
-  readonly path: string
-  /** The headers of the signature, which must not repeat. */
-  readonly signature: readonly string[]
-  readonly summary: string
-}
-
-const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
+/** `signature`: its headers, which must not repeat. */
+const endpoints = {
   payprov: {
     path: '/billing/webhook/payprov',
     signature: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],
@@ -32,7 +26,7 @@ const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
     signature: ['stripe-signature'],
     summary: 'Receive an event of the payment provider altprov'
   }
-}
+} satisfies Record<ProviderName, object>
 
 const Received = named('WebhookReceived', Type.Object({ received: Type.Boolean() }))
 const Event = named(
@@ -40,24 +34,29 @@ const Event = named(
   Type.Object({}, { additionalProperties: true, description: 'The event as documented by the provider, at most 1 MB.' })
 )
 
-export interface WebhookParts {
-  readonly billing: Pick<Billing, 'receive'>
-  /** Providers with a signing secret. */
-  readonly receivers: ReadonlyMap<ProviderName, Pick<PaymentProvider, 'readWebhook'>>
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
-export function webhookRoutes (app: FastifyGroup, parts: WebhookParts): void {
+/**
+ * @param receivers providers with a signing secret
+ * @param now the clock, in milliseconds since 1970
+ */
+export function webhookRoutes (
+  app: FastifyGroup,
+  billing: Billing,
+  receivers: ReadonlyMap<ProviderName, PaymentProvider>,
+  now: () => number
+): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  addEndpoint(app, 'payprov', parts)
-  addEndpoint(app, 'altprov', parts)
+  for (const name of providerNames) addEndpoint(app, name, billing, receivers.get(name), now)
 }
 
-function addEndpoint (app: FastifyGroup, name: ProviderName, { billing, receivers, now }: WebhookParts): void {
+function addEndpoint (
+  app: FastifyGroup,
+  name: ProviderName,
+  billing: Billing,
+  receiver: PaymentProvider | undefined,
+  now: () => number
+): void {
   const { path, signature, summary } = endpoints[name]
-  const receiver = receivers.get(name)
   const response = { 200: Received, ...errorResponses(400, 401, 413, 415, 429, 500, 503) }
 
   app.post(path, {

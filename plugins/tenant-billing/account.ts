@@ -3,7 +3,7 @@ import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { CallTime } from '../billing/providers/call.js'
-import { createPayprovClient, type PayprovCall, type PayprovClient, type PayprovServices } from '../billing/providers/payprov/client.js'
+import { createPayprovClient, type PayprovCall, type PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Secrets } from '../secrets/service.js'
 import type { SecretValues } from '../secrets/values.js'
 import type { Page } from './records.js'
@@ -18,7 +18,7 @@ export interface Account {
 
 export type Accounts = ReturnType<typeof createAccounts>
 
-export interface AccountOptions {
+interface AccountOptions {
   /** Default: payprov's own address. */
   readonly baseUrl: string | undefined
   /** Milliseconds for all calls of a request. Default: 10,000. */
@@ -34,7 +34,10 @@ export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, {
       if (accessToken === undefined) throw secretRequired(keySecret, 'is missing')
       const organizationId = valueOf(values, organizationSecret)
       secrets.accessed(tenant, organizationId === undefined ? [keySecret] : [keySecret, organizationSecret])
-      const client = await open({ accessToken, organizationId, baseUrl, keyOwner: 'tenant' })
+      const client = await createPayprovClient({ accessToken, organizationId, baseUrl, keyOwner: 'tenant' }).catch((cause: unknown) => {
+        // The optional package is not installed.
+        throw failure('billingNotConfigured', { cause })
+      })
       const time = new CallTime(timeoutMs)
       return { call: (options, run) => client.call({ ...options, time }, run) }
     }
@@ -53,15 +56,6 @@ function secretRequired (secret: string, what: string): Error {
     message: `The tenant's secret "${secret}" ${what}: store it with POST /tenant/secrets`,
     extras: { secret }
   })
-}
-
-async function open (options: Parameters<typeof createPayprovClient>[0]): Promise<PayprovClient> {
-  try {
-    return await createPayprovClient(options)
-  } catch (cause) {
-    // The optional package is not installed.
-    throw failure('billingNotConfigured', { cause })
-  }
 }
 
 export type Resource = 'products' | 'customers' | 'subscriptions'
@@ -96,8 +90,7 @@ export async function listAll<Item extends { readonly id: string }> (
     const { items: found, maxPage: last } = await read(page)
     for (const item of found) items.set(item.id, item)
     characters += JSON.stringify(found).length
-    const isLast = page >= last || found.length === 0
-    if (isLast) return { items: [...items.values()] }
+    if (page >= last || found.length === 0) return { items: [...items.values()] }
     if ((page - first + 1) * pageSize >= maxItems || characters >= maxCharacters) {
       return { items: [...items.values()], nextCursor: cursorOf(resource, page + 1) }
     }

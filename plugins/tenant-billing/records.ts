@@ -27,7 +27,6 @@ export const Price = named(
     intervalCount: Type.Optional(Type.Integer({ description: 'The number of intervals between two payments. Absent means 1.' }))
   })
 )
-export type Price = Static<typeof Price>
 
 export const Product = named(
   'Product',
@@ -75,25 +74,12 @@ export const CustomerState = named(
     })
   })
 )
-export type CustomerState = Static<typeof CustomerState>
 
 export const Checkout = named(
   'Checkout',
-  Type.Object({
-    id: Type.String(),
-    url: Text('The URL of the page on which the customer pays.')
-  })
+  Type.Object({ id: Type.String(), url: Text('The URL of the page on which the customer pays.') })
 )
 export type Checkout = Static<typeof Checkout>
-
-/** A canceled subscription. */
-export interface Canceled {
-  readonly id: string
-  readonly subscription: Subscription
-  /** It continues until its period ends. */
-  readonly cancelAtPeriodEnd: boolean
-  readonly hasEnded: boolean
-}
 
 /** A page of a list and the total. */
 export interface Page<Item> {
@@ -130,10 +116,6 @@ const GivenSubscription = Type.Object({
   ended_at: GivenOrNull,
   product: Type.Object({ name: Given })
 })
-const GivenState = Type.Object({
-  id: Given,
-  active_subscriptions: Type.Array(Type.Object({ id: Given, status: Given, product_id: Given }))
-})
 const GivenCheckout = Type.Object({ id: Given, url: Type.String({ pattern: '^https?://' }) })
 
 export const productsOf = pageReader('a list of products', GivenProduct, toProduct)
@@ -146,14 +128,19 @@ export const subscriptionsOf = pageReader('a list of subscriptions', GivenSubscr
 
 const readProduct = documented('a product', GivenProduct)
 const readSubscription = documented('a subscription', GivenSubscription)
-const readState = documented('the state of a customer', GivenState)
 const readCheckout = documented('a checkout', GivenCheckout)
+
+export const stateOf = documented(
+  'the state of a customer',
+  Type.Object({ id: Given, active_subscriptions: Type.Array(Type.Object({ id: Given, status: Given, product_id: Given })) })
+)
 
 export function productOf (value: unknown): Product {
   return toProduct(readProduct(value))
 }
 
-export function canceledOf (value: unknown): Canceled {
+/** A canceled subscription. `cancelAtPeriodEnd`: it continues until its period ends. */
+export function canceledOf (value: unknown) {
   const subscription = readSubscription(value)
   return {
     id: subscription.id,
@@ -161,16 +148,6 @@ export function canceledOf (value: unknown): Canceled {
     cancelAtPeriodEnd: subscription.cancel_at_period_end,
     hasEnded: (subscription.ended_at ?? null) !== null
   }
-}
-
-export interface State {
-  readonly customerId: string
-  readonly active: readonly { readonly id: string, readonly status: string, readonly productId: string }[]
-}
-
-export function stateOf (value: unknown): State {
-  const { id, active_subscriptions: active } = readState(value)
-  return { customerId: id, active: active.map(({ id, status, product_id: productId }) => ({ id, status, productId })) }
 }
 
 export function checkoutOf (value: unknown): Checkout {

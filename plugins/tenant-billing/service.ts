@@ -11,8 +11,8 @@ import type { PayprovServices } from '../billing/providers/payprov/client.js'
 import { type Account, type Accounts, listAll, pageSize, type ProviderPage, type Resource } from './account.js'
 import { checkUrl, currencies, type Currency, intervalOf, type NewCheckout, type NewProduct } from './input.js'
 import {
-  type Canceled, canceledOf, type Checkout,
-  checkoutOf, type Customer, customersOf, type CustomerState, type Page, type Product, productOf, productsOf, stateOf, type Subscription,
+  canceledOf, type Checkout,
+  checkoutOf, type Customer, customersOf, type Page, type Product, productOf, productsOf, stateOf, type Subscription,
   subscriptionsOf
 } from './records.js'
 
@@ -92,10 +92,9 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   }
 
   return {
-    products: (tenant: Owner, cursor?: string): Promise<ProviderPage<Product>> => list(tenant, 'products', cursor, listProducts),
-    customers: (tenant: Owner, cursor?: string): Promise<ProviderPage<Customer>> => list(tenant, 'customers', cursor, listCustomers),
-    subscriptions: (tenant: Owner, cursor?: string): Promise<ProviderPage<Subscription>> =>
-      list(tenant, 'subscriptions', cursor, listSubscriptions),
+    products: (tenant: Owner, cursor?: string) => list(tenant, 'products', cursor, listProducts),
+    customers: (tenant: Owner, cursor?: string) => list(tenant, 'customers', cursor, listCustomers),
+    subscriptions: (tenant: Owner, cursor?: string) => list(tenant, 'subscriptions', cursor, listSubscriptions),
 
     async createProduct (
       tenant: Owner,
@@ -141,23 +140,25 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       })
     },
 
-    customerState: (tenant: Owner, id: string): Promise<CustomerState> =>
+    customerState: (tenant: Owner, id: string) =>
       on(tenant, async (account) => {
-        const { customerId, active } = await read(account, async ({ customers }) => stateOf(await customers.getState(id)))
-        const names = await productNames(account, active.map(({ productId }) => productId))
+        const { id: customerId, active_subscriptions: active } = await read(
+          account,
+          async ({ customers }) => stateOf(await customers.getState(id))
+        )
+        const names = await productNames(account, active.map(({ product_id: product }) => product))
         return {
           customerId,
           hasActiveSubscription: active.length > 0,
-          subscriptions: active.map(({ id, status, productId }) => ({ id, status, product: nameIn(names, productId) }))
+          subscriptions: active.map(({ id, status, product_id: product }) => ({ id, status, product: nameIn(names, product) }))
         }
       }),
 
     /** Repeated calls have the same result. */
-    cancel: (tenant: Owner, id: string, atPeriodEnd: boolean, { actor, idempotencyKey }: Request): Promise<Canceled> =>
-      on(tenant, (account) => {
-        return audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () =>
-          cancelOnce(account, id, atPeriodEnd, idempotencyKey))
-      })
+    cancel: (tenant: Owner, id: string, atPeriodEnd: boolean, { actor, idempotencyKey }: Request) =>
+      on(tenant, (account) =>
+        audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () =>
+          cancelOnce(account, id, atPeriodEnd, idempotencyKey)))
   }
 }
 
@@ -202,16 +203,12 @@ async function productNames (account: Account, ids: readonly string[]): Promise<
 
 function nameIn (names: ReadonlyMap<string, string>, productId: string): string {
   const name = names.get(productId)
-  if (name === undefined) {
-    throw failure('providerFailed', {
-      cause: new Error('the response of payprov lacks the product of a subscription')
-    })
-  }
-  return name
+  if (name !== undefined) return name
+  throw failure('providerFailed', { cause: new Error('the response of payprov lacks the product of a subscription') })
 }
 
 /** payprov refuses to end a subscription that has ended, perhaps by an earlier attempt. */
-async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string): Promise<Canceled> {
+async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string) {
   try {
     return await account.call({ repeatable: true, idempotencyKey }, async ({ subscriptions }) => {
       return canceledOf(atPeriodEnd ? await subscriptions.update(id, { cancel_at_period_end: true }) : await subscriptions.revoke(id))

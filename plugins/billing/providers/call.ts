@@ -15,8 +15,7 @@ const firstWait = 200 // ms before the second try; doubled for the third
 const maxReason = 300 // characters
 const defaultRetryAfter = 5 // s, where a provider that limits the rate does not say
 
-/** The largest accepted response. */
-export const maxResponseBytes = 5 * 1_048_576
+const maxResponseBytes = 5 * 1_048_576
 
 /**
  * A failure of a provider: `key`: it does not accept the key; `missing`: the named object does not exist; `refused`: it does not accept the
@@ -24,7 +23,7 @@ export const maxResponseBytes = 5 * 1_048_576
  */
 export type FaultKind = 'key' | 'missing' | 'refused' | 'busy' | 'failed' | 'unreadable'
 
-export interface FaultDetails {
+interface FaultDetails {
   /** For the log, without keys. */
   readonly message: string
   /** The provider's text about the values, for the caller: cleaned by `cleanReason`. */
@@ -66,8 +65,43 @@ export function cleanReason (text: string, key: string): string | undefined {
   return [...cleaned].slice(0, maxReason).join('')
 }
 
+/** Checks a key before an SDK creates headers with it: for other characters `Headers` throws an error that contains the value. */
+export function checkHeaders (name: string, values: readonly string[]): void {
+  if (values.every((value) => /^[\x21-\x7e]{1,1024}$/.test(value))) return
+  throw new ProviderFault('key', { message: `${name} must contain only visible ASCII characters` })
+}
+
+/**
+ * The body of a success, read to its end and within the bounds of JSON from outside, for an SDK to parse. Throws a ProviderFault for other
+ * responses.
+ *
+ * @param outcome describes the call and its status, for the log
+ * @param refusalOf reads the provider's form of a refusal: the kind of fault, and the text for the caller
+ */
+export async function readResponse (
+  response: Response,
+  outcome: string,
+  key: string,
+  refusalOf: (body: Readonly<Record<string, unknown>>) => { readonly kind: FaultKind, readonly reason: string | undefined }
+): Promise<Response> {
+  const text = await readText(response)
+  if (response.ok) {
+    const excess = jsonExcess(text)
+    if (excess !== null) throw new ProviderFault('unreadable', { message: `a response whose JSON ${excess}` })
+    // Without the headers: Stripe's SDK would print a notice from one of them.
+    return new Response(text)
+  }
+  const { kind, reason } = refusalOf(membersOf(text))
+  const cleaned = reason === undefined ? undefined : cleanReason(reason, key)
+  throw new ProviderFault(kind, {
+    message: cleaned === undefined ? outcome : `${outcome}: ${cleaned}`,
+    reason: cleaned,
+    retryAfter: retryAfterOf(response.headers.get('retry-after'))
+  })
+}
+
 /** A response's body, read to its end. Throws a ProviderFault if it is too large. */
-export async function readText (response: Response): Promise<string> {
+async function readText (response: Response): Promise<string> {
   if (response.body === null) return ''
   const chunks: Uint8Array[] = []
   let length = 0
@@ -79,11 +113,13 @@ export async function readText (response: Response): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** The text of a success, which an SDK parses: within the bounds of JSON from outside. Throws a ProviderFault beyond. */
-export function requireBounded (text: string): string {
-  const excess = jsonExcess(text)
-  if (excess !== null) throw new ProviderFault('unreadable', { message: `a response whose JSON ${excess}` })
-  return text
+/** The members of a JSON object; none of another text. */
+function membersOf (text: string): Readonly<Record<string, unknown>> {
+  try {
+    return Object(parseBounded(text))
+  } catch {
+    return {}
+  }
 }
 
 /** Seconds of a `Retry-After` header, which has seconds or a time; undefined for an invalid one. */
@@ -126,9 +162,7 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
   for (let number = 1; ; number++) {
     if (options.time.left() === 0) throw failure('providerTimeout')
     const end = new AbortController()
-    const timer = setTimeout(() => {
-      end.abort()
-    }, Math.min(tryTime, options.time.left()))
+    const timer = setTimeout(() => end.abort(), Math.min(tryTime, options.time.left()))
     try {
       return await run(end.signal)
     } catch (error) {
@@ -176,7 +210,7 @@ function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptio
     case 'refused':
       return failure('providerRefused', {
         cause: error,
-        ...error.reason === undefined ? {} : { message: `The provider does not accept these values: ${error.reason}` }
+        ...error.reason !== undefined && { message: `The provider does not accept these values: ${error.reason}` }
       })
     case 'busy':
       return failure('providerBusy', { cause: error, ...retryIn(Math.max(1, error.retryAfter ?? defaultRetryAfter)) })
@@ -201,13 +235,11 @@ export const Time = Type.String({
 /** Creates the reader of a documented value; further members are ignored. Throws a ProviderFault that names the first fault. */
 export function documented<S extends TSchema> (name: string, schema: S): (value: unknown) => Static<S> {
   const validate = lazyValidator(schema, 'body')
-  const errorsOf = (value: unknown): string | null => {
-    const errors = validate(value)
-    return errors === null ? null : `${errors[0]?.instancePath ?? ''} ${errors[0]?.message ?? ''}`
-  }
+  const isValid = (value: unknown): value is Static<S> => validate(value) === null
   return (value) => {
-    if (isOf<Static<S>>(value, errorsOf)) return value
-    throw new ProviderFault('unreadable', { message: `the response is not ${name}: ${errorsOf(value) ?? ''}` })
+    if (isValid(value)) return value
+    const [first] = validate(value) ?? []
+    throw new ProviderFault('unreadable', { message: `the response is not ${name}: ${first?.instancePath ?? ''} ${first?.message ?? ''}` })
   }
 }
 
@@ -227,8 +259,4 @@ function parseSigned (text: string): unknown {
   } catch (error) {
     throw new ProviderFault('unreadable', { message: `the body cannot be read: ${String(error)}` })
   }
-}
-
-function isOf<T> (value: unknown, errorsOf: (value: unknown) => string | null): value is T {
-  return errorsOf(value) === null
 }

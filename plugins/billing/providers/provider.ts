@@ -64,6 +64,9 @@ export interface ProviderEvent {
   readonly payment: Payment | null
 }
 
+/** The data of an event, apart from its kind. */
+export type EventContent = Omit<ProviderEvent, 'id' | 'type' | 'at'>
+
 export interface CheckoutInput {
   readonly tenant: Owner
   /** The e-mail address of the payer, if it is known. */

@@ -1,9 +1,8 @@
 /** Changes of a subscription of Stripe. A requested change replaces the plan of a schedule. */
 import type Stripe from 'stripe'
 import { failure } from '../../../../lib/errors.js'
-import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
-import { type AltprovClient, checkId, keyOf, type ProviderResponse } from './client.js'
+import { type AltprovCall, checkId, keyOf, type ProviderResponse } from './client.js'
 import {
   type AltprovDiscounts, type AltprovItem,
   type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription,
@@ -16,8 +15,7 @@ export const expanded = ['default_payment_method', 'customer.invoice_settings.de
 
 /** One change: its requests share the time, and each has its own idempotency key, derived from the change's. */
 export interface Change {
-  readonly client: AltprovClient
-  readonly time: CallTime
+  readonly call: AltprovCall
   readonly idempotencyKey: string
 }
 
@@ -27,7 +25,7 @@ type Subscribed = ProviderResponse<AltprovSubscription>
  * Charges or credits the difference at once: if the payment fails, nothing changes, and the provider gives the reason (`providerRefused`).
  */
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
-  const [price, subscription] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
+  const [price, subscription] = await Promise.all([priceOf(change.call, product), read(change, id)])
   const item = onlyItem(subscription.body)
   await release(change, subscription.body)
   if (item.price.id === price.id && !isCanceling(subscription.body)) return snapshotAt(subscription)
@@ -43,7 +41,7 @@ export async function changeNow (change: Change, id: string, product: string): P
 
 /** A schedule changes the price at the end of the period, and releases the subscription a period later. */
 export async function changeAtPeriodEnd (change: Change, id: string, product: string): Promise<Snapshot> {
-  let [price, subscribed] = await Promise.all([priceOf(change.client, change.time, product), read(change, id)])
+  let [price, subscribed] = await Promise.all([priceOf(change.call, product), read(change, id)])
   onlyItem(subscribed.body)
   // The provider creates no schedule for a subscription with an end date.
   if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body))
@@ -63,12 +61,8 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
     proration_behavior: 'none',
     phases: [asItIs(current), next]
   }
-  await change.client.call(
-    change.time,
-    readSchedule,
-    async (stripe) =>
-      await stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) })
-  )
+  await change.call(readSchedule, (stripe) =>
+    stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) }))
   return snapshotAt(subscribed)
 }
 
@@ -94,48 +88,37 @@ function snapshotAt ({ body, at }: Subscribed): Snapshot {
 }
 
 /** A changeable subscription: an ended one stays ended. */
-async function read ({ client, time }: Change, id: string): Promise<Subscribed> {
+async function read ({ call }: Change, id: string): Promise<Subscribed> {
   checkId(id)
-  const subscribed = await client.call(
-    time,
-    subscriptionOf,
-    async (stripe) => await stripe.subscriptions.retrieve(id, { expand: [...expanded] })
-  )
+  const subscribed = await call(subscriptionOf, (stripe) => stripe.subscriptions.retrieve(id, { expand: [...expanded] }))
   const { status } = subscribed.body
   if (status === 'canceled' || status === 'incomplete_expired') throw failure('providerRefused', { message: 'The subscription has ended' })
   return subscribed
 }
 
 async function update (change: Change, id: string, changes: Stripe.SubscriptionUpdateParams): Promise<Subscribed> {
-  const { client, time, idempotencyKey } = change
-  const updated = await client.call(
-    time,
-    subscriptionOf,
-    async (stripe) =>
-      await stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) })
-  )
+  const { call, idempotencyKey } = change
+  const updated = await call(subscriptionOf, (stripe) =>
+    stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) }))
   // Another request may have changed it since then.
   return updated.isReplay ? await read(change, id) : updated
 }
 
 /** The subscription's schedule with its plan, or one that plans nothing. */
-async function scheduleOf ({ client, time, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
-  const { body } = await client.call(time, readSchedule, async (stripe) =>
+async function scheduleOf ({ call, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
+  const { body } = await call(readSchedule, (stripe) =>
     schedule === null || schedule === undefined
-      ? await stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
-      : await stripe.subscriptionSchedules.retrieve(idOf(schedule)))
+      ? stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
+      : stripe.subscriptionSchedules.retrieve(idOf(schedule)))
   return body
 }
 
 /** While a schedule controls a subscription, its cancellation cannot be changed, and a change of its price would not last. */
-async function release ({ client, time, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
+async function release ({ call, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
   if (schedule === null || schedule === undefined) return
   const id = idOf(schedule)
-  await client.call(
-    time,
-    readReleased,
-    async (stripe) => await stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') })
-  )
+  await call(readReleased, (stripe) =>
+    stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') }))
 }
 
 /** The parameter that withdraws a cancellation: the provider accepts only one of the two. */
@@ -202,22 +185,16 @@ function onePeriod ({ recurring }: AltprovPrice): { interval: 'day' | 'week' | '
  * The price of that id, or of the product of that id: its default price, else its only active recurring one. Throws `notFound` if neither
  * exists, `providerFailed` if the product's price is ambiguous.
  */
-export async function priceOf (client: AltprovClient, time: CallTime, product: string): Promise<AltprovPrice> {
+export async function priceOf (call: AltprovCall, product: string): Promise<AltprovPrice> {
   checkId(product)
   if (/^(price|plan)_/.test(product)) {
-    return (await client.call(time, readPrice, async (stripe) => await stripe.prices.retrieve(product))).body
+    return (await call(readPrice, (stripe) => stripe.prices.retrieve(product))).body
   }
-  const { body: { default_price: standard } } = await client.call(
-    time,
-    readProduct,
-    async (stripe) => await stripe.products.retrieve(product, { expand: ['default_price'] })
-  )
+  const { body: { default_price: standard } } = await call(readProduct, (stripe) =>
+    stripe.products.retrieve(product, { expand: ['default_price'] }))
   if (standard?.recurring) return standard
-  const { body: { data: [only, ...others] } } = await client.call(
-    time,
-    readPrices,
-    async (stripe) => await stripe.prices.list({ product, active: true, type: 'recurring', limit: 2 })
-  )
+  const { body: { data: [only, ...others] } } = await call(readPrices, (stripe) =>
+    stripe.prices.list({ product, active: true, type: 'recurring', limit: 2 }))
   if (only !== undefined && others.length === 0) return only
   throw failure('providerFailed', {
     cause: new Error(

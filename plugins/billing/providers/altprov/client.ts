@@ -5,22 +5,13 @@
 import { createHash } from 'node:crypto'
 import type Stripe from 'stripe'
 import { failure } from '../../../../lib/errors.js'
-import { parseBounded } from '../../../../lib/json/bounds.js'
-import {
-  callProvider, type CallTime,
-  cleanReason, type FaultKind,
-  kindOfStatus, ProviderFault, readText, requireBounded, retryAfterOf
-} from '../call.js'
+import { callProvider, type CallTime, checkHeaders, type FaultKind, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
-export type AltprovPackage = typeof Stripe
-
-export interface AltprovClient {
-  /**
-   * Runs one request, with retries after temporary failures: it reads, or has an idempotency key. `read` comes from `documented`, since the
-   * SDK's types are not checked. Throws as `callProvider`.
-   */
-  call<T>(time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<ProviderResponse<T>>
-}
+/**
+ * Runs one request, with retries after temporary failures: it reads, or has an idempotency key. `read` comes from `documented`, since the
+ * SDK's types are not checked. Throws as `callProvider`.
+ */
+export type AltprovCall = <T>(read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>) => Promise<ProviderResponse<T>>
 
 export interface ProviderResponse<T> {
   readonly body: T
@@ -30,7 +21,7 @@ export interface ProviderResponse<T> {
   readonly isReplay: boolean
 }
 
-export async function loadAltprov (): Promise<AltprovPackage> {
+export async function loadAltprov (): Promise<typeof Stripe> {
   try {
     return (await import('stripe')).default
   } catch (error) {
@@ -38,40 +29,24 @@ export async function loadAltprov (): Promise<AltprovPackage> {
   }
 }
 
-/** `baseUrl` is an origin; default: the provider's own. Throws for an invalid one. */
-export function createAltprovClient (Package: AltprovPackage, apiKey: string, baseUrl: string | undefined): AltprovClient {
+/** The calls that share a time. `baseUrl` is an origin; default: the provider's own. Throws for an invalid one. */
+export function createAltprovClient (Package: typeof Stripe, apiKey: string, baseUrl: string | undefined) {
   const address = baseUrl === undefined ? {} : addressOf(baseUrl)
-  const attempt = async <T>(
-    signal: AbortSignal,
-    read: (body: unknown) => T,
-    run: (stripe: Stripe) => Promise<unknown>
-  ): Promise<ProviderResponse<T>> => {
-    const head: ResponseHead = { at: null, isReplay: false }
-    // A separate client, since the SDK passes no signal to its requests.
-    const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, head }))
-    const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
-    try {
-      const body = read(await run(stripe))
-      if (head.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
-      return { body, at: head.at, isReplay: head.isReplay }
-    } catch (error) {
-      throw causeOf(error, stripe)
-    }
-  }
-  return {
-    call: async (time, read, run) =>
-      await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
-        checkKey(apiKey)
-        return await attempt(signal, read, run)
-      })
-  }
-}
-
-/** Valid characters of a header: for others `fetch` throws an error that contains the value. */
-const headerText = /^[\x21-\x7e]{1,1024}$/
-
-function checkKey (apiKey: string): void {
-  if (!headerText.test(apiKey)) throw new ProviderFault('key', { message: 'the API key must contain only visible ASCII characters' })
+  return (time: CallTime): AltprovCall => async (read, run) =>
+    await callProvider({ time, keyOwner: 'platform', repeatable: true }, async (signal) => {
+      checkHeaders('the API key', [apiKey])
+      const head: ResponseHead = { at: null, isReplay: false }
+      // A separate client, since the SDK passes no signal to its requests.
+      const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, head }))
+      const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
+      try {
+        const body = read(await run(stripe))
+        if (head.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
+        return { body, at: head.at, isReplay: head.isReplay }
+      } catch (error) {
+        throw causeOf(error, stripe)
+      }
+    })
 }
 
 /** The SDK takes an address in parts, and appends its paths to the host. */
@@ -97,7 +72,7 @@ interface ResponseHead {
   isReplay: boolean
 }
 
-export interface Sender {
+interface Sender {
   readonly apiKey: string
   readonly signal: AbortSignal
   readonly head: ResponseHead
@@ -109,10 +84,11 @@ export async function send (url: string, request: RequestInit | undefined, { api
   const response = await fetch(url, { ...request, signal, redirect: 'manual' })
   head.at = timeOf(response.headers.get('date'), performance.now() - begun)
   head.isReplay = response.headers.get('idempotent-replayed') === 'true'
-  const text = await readText(response)
-  // Without the headers: the SDK would print a notice from one of them.
-  if (response.ok) return new Response(requireBounded(text))
-  throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
+  const { status, headers } = response
+  const outcome = `altprov responded with ${status} to ${request?.method ?? 'GET'} ${new URL(url).pathname} (${
+    headers.get('request-id') ?? 'no request id'
+  })`
+  return await readResponse(response, outcome, apiKey, (body) => refusalOf(status, body))
 }
 
 /**
@@ -124,37 +100,18 @@ export function timeOf (date: string | null, took: number): Date | null {
   return Number.isNaN(sent) ? null : new Date(sent - Math.floor(took / 1000) * 1000)
 }
 
-function faultOf (response: Response, text: string, call: string, apiKey: string): ProviderFault {
-  const { code, message } = refusalOf(text)
-  const reason = message === undefined ? undefined : cleanReason(message, apiKey)
-  return new ProviderFault(kindOf(response.status, code), {
-    message: `altprov responded with ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${
-      reason === undefined ? '' : `: ${reason}`
-    }`,
-    reason,
-    retryAfter: retryAfterOf(response.headers.get('retry-after'))
-  })
+/** Stripe's form: `{error: {type, code?, message?, param?}}`. */
+function refusalOf (status: number, { error }: Readonly<Record<string, unknown>>) {
+  const { code, message }: { code?: unknown, message?: unknown } = Object(error)
+  return { kind: kindOf(status, code), reason: typeof message === 'string' ? message : undefined }
 }
 
-function kindOf (status: number, code: string | undefined): FaultKind {
+function kindOf (status: number, code: unknown): FaultKind {
   // A parameter that names a missing object is a 400.
   if (code === 'resource_missing') return 'missing'
   // 409: the same idempotency key is in use, or the object is locked. 424: a service that Stripe uses failed.
   if (status === 409 || code === 'rate_limit') return 'busy'
   return status === 424 ? 'failed' : kindOfStatus(status)
-}
-
-/** Stripe's form: `{error: {type, code?, message?, param?}}`. */
-function refusalOf (text: string): { code?: string | undefined, message?: string | undefined } {
-  let body: unknown
-  try {
-    body = parseBounded(text)
-  } catch {
-    return {}
-  }
-  const { error }: { error?: unknown } = Object(body)
-  const { code, message }: { code?: unknown, message?: unknown } = Object(error)
-  return { code: typeof code === 'string' ? code : undefined, message: typeof message === 'string' ? message : undefined }
 }
 
 /** Throws `notFound` for a text that cannot be an id of the provider: it would change the path. */

@@ -5,9 +5,8 @@
  */
 import { failure } from '../../../../lib/errors.js'
 import { isTenantId, type Owner } from '../../../../lib/identity/tenant-ref.js'
-import type { CallTime } from '../call.js'
 import type { CheckoutInput } from '../provider.js'
-import { type AltprovClient, keyOf } from './client.js'
+import { type AltprovCall, keyOf } from './client.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
 import { idOf } from './snapshot.js'
 
@@ -15,47 +14,39 @@ const maxCustomers = 10 // of one tenant; several exist only if some were create
 
 /** The tenant's first customer, which is created if it is missing. */
 export async function customerOf (
-  client: AltprovClient,
-  time: CallTime,
+  call: AltprovCall,
   { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>
 ): Promise<string> {
-  const [found] = await customersOf(client, time, tenant)
+  const [found] = await customersOf(call, tenant)
   if (found !== undefined) return found
   // A repeated key needs equal content: the address is set afterwards.
-  const { body: made } = await client.call(
-    time,
-    readCustomer,
-    async (stripe) => await stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) })
-  )
+  const { body: made } = await call(readCustomer, (stripe) =>
+    stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) }))
   if (email === undefined || typeof made.email === 'string') return made.id
-  await client.call(
-    time,
-    readCustomer,
-    async (stripe) => await stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) })
-  )
+  await call(readCustomer, (stripe) =>
+    stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) }))
   return made.id
 }
 
 /** Customers who may have the tenant's subscriptions, the known ones first: ten at most. */
 export async function customersOfSubscriptions (
-  client: AltprovClient,
-  time: CallTime,
+  call: AltprovCall,
   tenant: Owner,
   known: readonly string[]
 ): Promise<string[]> {
   const query = ofTenant(tenant)
   const [customers, found] = await Promise.all([
-    customersOf(client, time, tenant),
-    client.call(time, readFound, async (stripe) => await stripe.subscriptions.search({ query, limit: 100 }))
+    customersOf(call, tenant),
+    call(readFound, (stripe) => stripe.subscriptions.search({ query, limit: 100 }))
   ])
   const customersOfFound = found.body.data.map(({ customer }) => idOf(customer))
   return [...new Set([...known, ...customers, ...customersOfFound])].slice(0, maxCustomers)
 }
 
 /** The oldest first, so that the same one is chosen each time. */
-async function customersOf (client: AltprovClient, time: CallTime, tenant: Owner): Promise<string[]> {
+async function customersOf (call: AltprovCall, tenant: Owner): Promise<string[]> {
   const query = ofTenant(tenant)
-  const { body } = await client.call(time, readCustomers, async (stripe) => await stripe.customers.search({ query, limit: 100 }))
+  const { body } = await call(readCustomers, (stripe) => stripe.customers.search({ query, limit: 100 }))
   return body.data
     .filter(({ metadata }) => metadata?.tenant_id === tenant)
     .sort((one, other) => one.created - other.created || (one.id < other.id ? -1 : 1))

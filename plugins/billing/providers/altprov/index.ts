@@ -3,11 +3,11 @@ import type { Owner } from '../../../../lib/identity/tenant-ref.js'
 import { CallTime, orNone } from '../call.js'
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { cancel, type Change, changeAtPeriodEnd, changeNow, expanded, priceOf, resume } from './changes.js'
-import { type AltprovClient, createAltprovClient, loadAltprov } from './client.js'
+import { type AltprovCall, createAltprovClient, loadAltprov } from './client.js'
 import { customerOf, customersOfSubscriptions } from './customers.js'
 import { type AltprovSubscription, readCheckout, readList } from './documented.js'
 import { snapshotOf, subscriptionOf } from './snapshot.js'
-import { readAltprovWebhook } from './webhook.js'
+import { webhookReader } from './webhook.js'
 
 const maxSubscriptions = 100
 
@@ -18,27 +18,27 @@ const maxSubscriptions = 100
 export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutMs }: ProviderSettings): Promise<PaymentProvider> {
   const Package = await loadAltprov()
   const client = createAltprovClient(Package, apiKey, baseUrl)
-  const change = (idempotencyKey: string): Change => ({ client, time: new CallTime(timeoutMs), idempotencyKey })
+  const calls = () => client(new CallTime(timeoutMs))
+  const change = (idempotencyKey: string): Change => ({ call: calls(), idempotencyKey })
   return {
     name: 'altprov',
-    checkout: async (input) => await checkout(client, new CallTime(timeoutMs), input),
-    subscriptions: async (tenant, customers = []) => await subscriptionsOf(client, new CallTime(timeoutMs), tenant, customers),
+    checkout: async (input) => await checkout(calls(), input),
+    subscriptions: async (tenant, customers = []) => await subscriptionsOf(calls(), tenant, customers),
     changeProduct: async (id, product, when, key) => await (when === 'now' ? changeNow : changeAtPeriodEnd)(change(key), id, product),
     cancel: async (id, key) => await cancel(change(key), id),
     resume: async (id, key) => await resume(change(key), id),
-    readWebhook: (body, headers, now) => readAltprovWebhook(webhookSecrets, { body, headers, now })
+    readWebhook: webhookReader(webhookSecrets)
   }
 }
 
 async function checkout (
-  client: AltprovClient,
-  time: CallTime,
+  call: AltprovCall,
   { tenant, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput
 ): Promise<Checkout> {
-  const [price, customer] = await Promise.all([priceOf(client, time, product), customerOf(client, time, { tenant, email })])
+  const [price, customer] = await Promise.all([priceOf(call, product), customerOf(call, { tenant, email })])
   const metadata = { tenant_id: tenant }
-  const { body } = await client.call(time, readCheckout, async (stripe) =>
-    await stripe.checkout.sessions.create({
+  const { body } = await call(readCheckout, (stripe) =>
+    stripe.checkout.sessions.create({
       mode: 'subscription',
       customer,
       client_reference_id: tenant,
@@ -52,14 +52,14 @@ async function checkout (
   return { id, url, amount, currency }
 }
 
-async function subscriptionsOf (client: AltprovClient, time: CallTime, tenant: Owner, known: readonly string[]): Promise<Snapshot[]> {
-  const customers = await customersOfSubscriptions(client, time, tenant, known)
+async function subscriptionsOf (call: AltprovCall, tenant: Owner, known: readonly string[]): Promise<Snapshot[]> {
+  const customers = await customersOfSubscriptions(call, tenant, known)
   const lists = await Promise.all(customers.map(async (customer) => {
     // A known customer may belong to another account, for example a former test account.
     const listed = await orNone(
       null,
-      client.call(time, subscriptionsOfList, async (stripe) =>
-        await stripe.subscriptions.list({
+      call(subscriptionsOfList, (stripe) =>
+        stripe.subscriptions.list({
           customer,
           status: 'all',
           limit: maxSubscriptions,

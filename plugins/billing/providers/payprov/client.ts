@@ -7,11 +7,7 @@ import type { createCheckoutsService } from '@polar-sh/sdk/2026-04/services/chec
 import type { createCustomersService } from '@polar-sh/sdk/2026-04/services/customers'
 import type { createProductsService } from '@polar-sh/sdk/2026-04/services/products'
 import type { createSubscriptionsService } from '@polar-sh/sdk/2026-04/services/subscriptions'
-import { parseBounded } from '../../../../lib/json/bounds.js'
-import {
-  type CallOptions, callProvider, CallTime, cleanReason, type FaultKind,
-  kindOfStatus, ProviderFault, readText, requireBounded, retryAfterOf
-} from '../call.js'
+import { type CallOptions, callProvider, type CallTime, checkHeaders, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
 const address = 'https://api.polar.sh'
 
@@ -29,8 +25,6 @@ export interface PayprovClientOptions {
   readonly organizationId?: string | undefined
   /** Default: `https://api.polar.sh`. */
   readonly baseUrl?: string | undefined
-  /** Milliseconds that a call may take with its retries. Default: 10,000. */
-  readonly timeoutMs?: number | undefined
   /** The owner of the key. Default: `platform`. */
   readonly keyOwner?: CallOptions['keyOwner'] | undefined
 }
@@ -40,22 +34,14 @@ export interface PayprovCall {
   readonly repeatable: boolean
   /** Sent with requests other than `GET`, with a suffix for each. */
   readonly idempotencyKey?: string | undefined
-  /** The shared time limit of one endpoint's calls. Default: the client's `timeoutMs` from now. */
-  readonly time?: CallTime | undefined
-}
-
-export interface PayprovClient {
-  /**
-   * Runs a call, with retries after temporary failures. `run` may send several requests: all of them are repeated. `documented` checks the
-   * responses, since the SDK's types are not checked. Throws as `callProvider`.
-   */
-  call<T>(options: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T>
+  /** The shared time limit of one endpoint's calls. */
+  readonly time: CallTime
 }
 
 /** Loads the SDK. Throws if its package is missing. */
 export async function createPayprovClient (
-  { accessToken, organizationId, baseUrl = address, timeoutMs, keyOwner = 'platform' }: PayprovClientOptions
-): Promise<PayprovClient> {
+  { accessToken, organizationId, baseUrl = address, keyOwner = 'platform' }: PayprovClientOptions
+) {
   const { createPolarCore, services } = await loadSdk()
   const options = { accessToken, organizationId, baseUrl: baseUrl.replace(/\/+(v1\/*)?$/, '') }
   const polarFor = (sender: Sender): PayprovServices => {
@@ -69,9 +55,13 @@ export async function createPayprovClient (
     }
   }
   return {
-    call: ({ repeatable, idempotencyKey, time = new CallTime(timeoutMs) }, run) =>
+    /**
+     * Runs a call, with retries after temporary failures. `run` may send several requests: all of them are repeated. `documented` checks
+     * the responses, since the SDK's types are not checked. Throws as `callProvider`.
+     */
+    call: <T>({ repeatable, idempotencyKey, time }: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T> =>
       callProvider({ time, keyOwner, repeatable }, async (signal) => {
-        checkKey(accessToken, organizationId)
+        checkHeaders('the access token and the id of the organization', [accessToken, ...organizationId === undefined ? [] : [organizationId]])
         return await run(polarFor({ accessToken, idempotencyKey, signal }))
       })
   }
@@ -98,20 +88,11 @@ interface Sender {
   readonly signal: AbortSignal
 }
 
-/** Valid characters of a header: for others `Headers` throws an error that contains the value. */
-const headerText = /^[\x21-\x7e]{1,1024}$/
-
 /** A path with a segment that URL parsing would remove, such as an id of `..`. */
 const otherPath = /\/\.{0,2}\/|\/\.{1,2}$/
 
 /** 403 responses of Polar that concern the subscription, not the key. */
 const statesOfSubscription = new Set(['AlreadyCanceledSubscription', 'InactiveSubscription', 'PaymentNotReady', 'TrialingSubscription'])
-
-/** Checks the key before the SDK creates headers with it. */
-function checkKey (accessToken: string, organizationId: string | undefined): void {
-  if (headerText.test(accessToken) && (organizationId === undefined || headerText.test(organizationId))) return
-  throw new ProviderFault('key', { message: 'the access token and the id of the organization must contain only visible ASCII characters' })
-}
 
 /** The body of a success, read to its end. Throws a ProviderFault for other responses. */
 export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal }: Sender): Promise<Response> {
@@ -125,9 +106,13 @@ export async function send (url: string, request: RequestInit, { accessToken, id
     headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
   }
   const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
-  const text = await readText(response)
-  if (response.ok) return new Response(requireBounded(text))
-  throw faultOf(response, text, `${method} ${pathname}`, accessToken)
+  const { status } = response
+  return await readResponse(
+    response,
+    `payprov responded with ${status} to ${method} ${pathname}`,
+    accessToken,
+    (body) => refusalOf(status, body)
+  )
 }
 
 /** A call may send several requests under one key, so each gets its own. */
@@ -135,30 +120,11 @@ function keyOfRequest (key: string, method: string, path: string, body: unknown)
   return createHash('sha256').update(JSON.stringify([key, method, path, typeof body === 'string' ? body : ''])).digest('base64url')
 }
 
-function faultOf (response: Response, text: string, call: string, accessToken: string): ProviderFault {
-  const { name, reason } = refusalOf(text)
-  const cleaned = reason === undefined ? undefined : cleanReason(reason, accessToken)
-  const kind: FaultKind = response.status === 403 && name !== undefined && statesOfSubscription.has(name)
-    ? 'refused'
-    : kindOfStatus(response.status)
-  return new ProviderFault(kind, {
-    message: `payprov responded with ${response.status} to ${call}${cleaned === undefined ? '' : `: ${cleaned}`}`,
-    reason: cleaned,
-    retryAfter: retryAfterOf(response.headers.get('retry-after'))
-  })
-}
-
 /** Polar's two forms: `{error, detail}` with a text, and 422 with a list of faults. */
-function refusalOf (text: string): { name?: string | undefined, reason?: string | undefined } {
-  let body: unknown
-  try {
-    body = parseBounded(text)
-  } catch {
-    return {}
-  }
-  const { error, detail }: { error?: unknown, detail?: unknown } = Object(body)
+function refusalOf (status: number, { error, detail }: Readonly<Record<string, unknown>>) {
+  const isOfSubscription = status === 403 && typeof error === 'string' && statesOfSubscription.has(error)
   return {
-    name: typeof error === 'string' ? error : undefined,
+    kind: isOfSubscription ? 'refused' as const : kindOfStatus(status),
     reason: Array.isArray(detail) ? detail.slice(0, 3).map(fieldReason).join('; ') : typeof detail === 'string' ? detail : undefined
   }
 }

@@ -41,7 +41,7 @@ const readCheckout = documented(
 export async function createPayprov (
   { apiKey, organizationId, baseUrl, timeoutMs, webhookSecrets }: ProviderSettings
 ): Promise<PaymentProvider> {
-  const client = await createPayprovClient({ accessToken: apiKey, organizationId, baseUrl, timeoutMs })
+  const client = await createPayprovClient({ accessToken: apiKey, organizationId, baseUrl })
   const products = new Map<string, string>()
 
   /** The id of the product with this id, or with a price of this id. `notFound` if there is none. */
@@ -84,8 +84,8 @@ export async function createPayprov (
   async function change (
     id: string,
     idempotencyKey: string,
-    time: CallTime,
-    updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[]
+    updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[],
+    time = new CallTime(timeoutMs)
   ): Promise<Snapshot> {
     if (!isProviderId(id)) throw failure('notFound')
     return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
@@ -145,7 +145,7 @@ export async function createPayprov (
     async changeProduct (id, product, when, idempotencyKey) {
       const time = new CallTime(timeoutMs)
       const productId = await productOf(product, time)
-      return await change(id, idempotencyKey, time, (subscription) => {
+      return await change(id, idempotencyKey, (subscription) => {
         const pending = subscription.pending_update?.product_id ?? null
         const isThere = subscription.product_id === productId
         const isComing = when === 'period_end' && !isThere && pending === productId
@@ -157,32 +157,23 @@ export async function createPayprov (
             ? []
             : [{ product_id: productId, proration_behavior: when === 'now' ? 'invoice' as const : 'next_period' as const }]
         ]
-      })
+      }, time)
     },
     async cancel (id, idempotencyKey) {
-      return await change(
-        id,
-        idempotencyKey,
-        new CallTime(timeoutMs),
-        ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) => isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }]
-      )
+      return await change(id, idempotencyKey, ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) =>
+        isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }])
     },
     async resume (id, idempotencyKey) {
       let isNeeded = false
-      const snapshot = await change(
-        id,
-        idempotencyKey,
-        new CallTime(timeoutMs),
-        ({ cancel_at_period_end: isCanceled, ended_at: endedAt, pending_update: pending }) => {
-          const updates = [
-            ...isCanceled || endedAt !== null ? [{ cancel_at_period_end: false }] : [],
-            ...(pending ?? null) === null ? [] : [{ pending_update: null }]
-          ]
-          // A try after a lost response finds it done.
-          isNeeded ||= updates.length > 0
-          return updates
-        }
-      )
+      const snapshot = await change(id, idempotencyKey, (subscription) => {
+        const updates = [
+          ...subscription.cancel_at_period_end || subscription.ended_at !== null ? [{ cancel_at_period_end: false }] : [],
+          ...(subscription.pending_update ?? null) === null ? [] : [{ pending_update: null }]
+        ]
+        // A try after a lost response finds it done.
+        isNeeded ||= updates.length > 0
+        return updates
+      })
       return isNeeded ? snapshot : null
     },
     readWebhook: webhookReader(webhookSecrets)

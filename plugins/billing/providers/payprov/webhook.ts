@@ -1,10 +1,9 @@
 /** Events of payprov's webhooks, read after the check of their signature. */
-import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, Type } from 'typebox'
 import { OrNull } from '../../../../lib/http/schemas.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
 import { documented, Id as IdOf, readSigned, Time } from '../call.js'
-import type { Payment, ProviderEvent } from '../provider.js'
+import type { EventContent, Payment, PaymentProvider } from '../provider.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
 const Id = IdOf(200)
@@ -33,10 +32,8 @@ const Order = Type.Object({
   customer: Customer
 })
 
-type Content = Pick<ProviderEvent, 'tenant' | 'subscriptionId' | 'customerId' | 'snapshot' | 'payment'>
-
 /** The handled kinds; others are ignored. `refund.*` repeats `order.refunded`. */
-const contents: Readonly<Record<string, (data: unknown) => Content>> = {
+const contents: Readonly<Record<string, (data: unknown) => EventContent>> = {
   'subscription.created': subscriptionContent,
   'subscription.updated': subscriptionContent,
   'subscription.active': subscriptionContent,
@@ -63,10 +60,7 @@ const contents: Readonly<Record<string, (data: unknown) => Content>> = {
   }))
 }
 
-/** Creates the adapter's `readWebhook`. */
-export function webhookReader (
-  secrets: readonly string[]
-): (body: Buffer, headers: IncomingHttpHeaders, now: number) => ProviderEvent | null {
+export function webhookReader (secrets: readonly string[]): PaymentProvider['readWebhook'] {
   const keys = secrets.flatMap(keysOf)
   return (body, headers, now) => {
     const { id } = verified(body, headers, keys, now)
@@ -78,12 +72,12 @@ export function webhookReader (
   }
 }
 
-function subscriptionContent (data: unknown): Content {
+function subscriptionContent (data: unknown): EventContent {
   const snapshot = snapshotOf(readSubscription(data))
   return { tenant: snapshot.tenant, subscriptionId: snapshot.id, customerId: snapshot.customerId, snapshot, payment: null }
 }
 
-function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (data: unknown) => Content {
+function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (data: unknown) => EventContent {
   const readOrder = documented('an order', Order)
   return (data) => {
     const order = readOrder(data)

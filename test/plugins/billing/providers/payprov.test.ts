@@ -4,6 +4,7 @@ import t from 'tap'
 import { catalogue } from '../../../../lib/errors.js'
 import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
+import { CallTime } from '../../../../plugins/billing/providers/call.js'
 import { createPayprovClient } from '../../../../plugins/billing/providers/payprov/client.js'
 import { payprovWorld } from '../../../helpers/payprov/index.js'
 import { conformance } from './conformance.js'
@@ -223,25 +224,27 @@ t.test("the client for tenants' keys", async (t) => {
   await t.test('the client reads its own account', async (t) => {
     account.sell({ name: 'Own', amount: 100, currency: 'usd' })
     world.sell({ name: 'Platform', amount: 100, currency: 'usd', cycle: 'monthly' })
-    t.match(await client.call({ repeatable: true }, (polar) => polar.products.list()), { items: [{ name: 'Own' }] })
+    t.match(await client.call({ repeatable: true, time: new CallTime() }, (polar) => polar.products.list()), { items: [{ name: 'Own' }] })
   })
 
   await t.test('a rejected key is reported to the tenant', async (t) => {
     for (const key of ['polar_oat_unknown', 'line\nbreak', '']) {
       const other = await clientOf(key)
-      await t.rejects(other.call({ repeatable: true }, (polar) => polar.products.list()), {
+      await t.rejects(other.call({ repeatable: true, time: new CallTime() }, (polar) => polar.products.list()), {
         code: catalogue.providerKeyRefused.code,
         statusCode: 424
       }, key)
     }
     world.misfortune({ status: 403 })
-    await t.rejects(client.call({ repeatable: true }, (polar) => polar.products.list()), { code: catalogue.providerKeyRefused.code })
+    await t.rejects(client.call({ repeatable: true, time: new CallTime() }, (polar) => polar.products.list()), {
+      code: catalogue.providerKeyRefused.code
+    })
   })
 
   await t.test('a call that is not repeatable is sent once, except after a rate limit', async (t) => {
     const create = () =>
       client.call(
-        { repeatable: false },
+        { repeatable: false, time: new CallTime() },
         (polar) =>
           polar.products.create({
             name: 'New',
@@ -262,10 +265,14 @@ t.test("the client for tenants' keys", async (t) => {
   await t.test('an id that would change the path sends no request', async (t) => {
     world.forget()
     for (const id of ['..', '.', '']) {
-      await t.rejects(client.call({ repeatable: true }, (polar) => polar.customers.getState(id)), { code: catalogue.notFound.code }, id)
+      await t.rejects(
+        client.call({ repeatable: true, time: new CallTime() }, (polar) => polar.customers.getState(id)),
+        { code: catalogue.notFound.code },
+        id
+      )
       if (id !== '') {
         await t.rejects(
-          client.call({ repeatable: false }, (polar) => polar.subscriptions.revoke(id)),
+          client.call({ repeatable: false, time: new CallTime() }, (polar) => polar.subscriptions.revoke(id)),
           { code: catalogue.notFound.code },
           id
         )
@@ -276,7 +283,7 @@ t.test("the client for tenants' keys", async (t) => {
 
   await t.test('faults are reported with their fields', async (t) => {
     await t.rejects(
-      client.call({ repeatable: false }, (polar) =>
+      client.call({ repeatable: false, time: new CallTime() }, (polar) =>
         polar.products.create({
           name: 'Cheap',
           recurring_interval: 'month',
