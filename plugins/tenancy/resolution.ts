@@ -30,25 +30,35 @@ export function tenantHeader ({ headers }: Pick<FastifyRequest, 'headers'>): Ten
 
 const nameless = "The caller's token must have the tenant in its claim tenant_id: only administrators of the platform can use X-Tenant-ID"
 
-/** The tenant that a known caller or a gateway names. For other callers, only the id's form is checked here; the look-up follows later. */
-export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
+/**
+ * The tenant that a known caller or a gateway names; undefined if neither names one. The platform's administrators only name existing
+ * tenants, also through a gateway, so that a typing error creates no tenant.
+ */
+function tenantNamed (
+  { provision, lookup, trustHeader }: ResolutionOptions,
+  request: NamingRequest,
+  auth: Claims | null
+): Tenant | null | Promise<Tenant | null> | undefined {
+  const claimed = auth?.tenant_id
+  const header = tenantHeader(request)
+  if (auth !== null && claimed !== undefined) {
+    if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
+    return provision(claimed, auth, request)
+  }
+  if (header === undefined) return undefined
+  if (auth !== null && isPlatformAdmin(auth)) return lookup(header)
+  if (trustHeader) return provision(header, null, request)
+  if (auth !== null) throw failure('tenantMismatch', { message: nameless })
+  return undefined
+}
+
+/** Sets the tenant that a known caller or a gateway names. For other callers, only the id's form is checked: the look-up follows later. */
+export function createCallerStep (options: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
-    const { auth } = request
-    const claimed = auth?.tenant_id
-    const header = tenantHeader(request)
-    if (auth !== null && claimed !== undefined) {
-      if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
-      return enter(request, provision(claimed, auth, request), done)
-    }
-    if (header === undefined) return done()
-    // The platform's administrators only name existing tenants, also through a gateway, so that a typing error creates no tenant.
-    if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null, request), done)
-    if (auth === null) {
-      if (!publicTenant) throw tokenMissing()
-      return done()
-    }
-    if (!isPlatformAdmin(auth)) throw failure('tenantMismatch', { message: nameless })
-    enter(request, lookup(header), done)
+    const found = tenantNamed(options, request, request.auth)
+    if (found !== undefined) return enter(request, found, done)
+    if (request.auth === null && !publicTenant && request.headers['x-tenant-id'] !== undefined) throw tokenMissing()
+    done()
   }
 }
 
@@ -74,19 +84,16 @@ function inQueryOf ({ query }: FastifyRequest): unknown {
   return tenant
 }
 
-/** The active tenant of a caller that another plugin has identified. Throws, or rejects with, the errors of the route's steps. */
-export type Admission = (request: ActingRequest & Pick<FastifyRequest, 'headers'>, auth: Claims) => Promise<Tenant>
+type NamingRequest = ActingRequest & Pick<FastifyRequest, 'headers'>
 
-export function createAdmission ({ provision, lookup, trustHeader }: ResolutionOptions): Admission {
+/** The active tenant of a caller that another plugin has identified. Throws, or rejects with, the errors of the route's steps. */
+export type Admission = (request: NamingRequest, auth: Claims) => Promise<Tenant>
+
+export function createAdmission (options: ResolutionOptions): Admission {
   return async (request, auth) => {
-    const claimed = auth.tenant_id
-    const header = tenantHeader(request)
-    if (claimed !== undefined && header !== undefined && header !== claimed) throw failure('tenantMismatch')
-    if (claimed === undefined && header === undefined) throw failure('tenantRequired')
-    const byPlatform = isPlatformAdmin(auth)
-    if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: nameless })
-    const id = claimed ?? header ?? ''
-    const tenant = await (byPlatform ? lookup(id) : provision(id, claimed === undefined ? null : auth, request))
+    const found = tenantNamed(options, request, auth)
+    if (found === undefined) throw failure('tenantRequired')
+    const tenant = await found
     if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant
