@@ -83,12 +83,14 @@ export type UsageStore = ReturnType<typeof createUsageStore>
 type Sql = RawBuilder<unknown>
 
 /**
- * Adds the rows of the CTE `sums (tenant_id, counter, period, amount)`. Sums stay between 0 and the largest exact number of
- * JSON. A month has no row: it is the sum of its days, since days are written far more often than months are read.
+ * Adds the rows of the CTE `sums (tenant_id, counter, period, amount)`, except those of tenants that are being deleted. Sums stay between 0
+ * and the largest exact number of JSON. A month has no row: it is the sum of its days, since days are written far more often than months
+ * are read.
  */
 const bookText = `insert into tenantry.usage_counters as c (tenant_id, counter, period, amount)
   select b.tenant_id, b.counter, b.period, greatest(least(b.amount, ${maxAmount}), ${-maxAmount})::bigint from (
-    select tenant_id, counter, period, sum(amount) as amount from sums group by tenant_id, counter, period
+    select s.tenant_id, s.counter, s.period, sum(s.amount) as amount from sums s
+    join tenantry.tenants t on t.id = s.tenant_id and t.status <> 'deleting' group by s.tenant_id, s.counter, s.period
   ) b where b.amount > 0 or (b.amount < 0 and exists (
     select from tenantry.usage_counters e where e.tenant_id = b.tenant_id and e.counter = b.counter and e.period = b.period
   )) order by b.tenant_id, b.counter, b.period
@@ -136,11 +138,9 @@ const reserveStatement = {
 
 const settleStatement = {
   name: 'usage_settle',
-  text: `with ended as (
+  text: `with sums as (
     delete from tenantry.usage_reservations r using unnest($1::uuid[], $2::bigint[]) as e (id, amount) where r.id = e.id
     returning r.tenant_id, r.counter, r.period, coalesce(e.amount, 0) - coalesce(r.booked, 0) as amount
-  ), sums as (
-    select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
   ) ${bookText}`
 }
 
@@ -243,28 +243,21 @@ export function createUsageStore (
     async resolve (): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`with dead as (
         select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${sql.lit(maxResolved)} for update skip locked
-      ), resolved as (
+      ), sums as (
         update tenantry.usage_reservations r set booked = case r.counter when 'storage_bytes' then 0 else r.amount end, resolved_at = clock_timestamp()
         from dead where r.id = dead.id returning r.tenant_id, r.counter, r.period, r.booked as amount
-      ), sums as (
-        select r.* from resolved r join tenantry.tenants t on t.id = r.tenant_id and t.status <> 'deleting'
-      ), counted as (${book}) select count(*)::int as count from resolved`.execute(db)
+      ), counted as (${book}) select count(*)::int as count from sums`.execute(db)
       return row?.count ?? 0
     },
 
     /** Resolves the reservations of an instance that stops normally, and removes its row. */
     async retire (instance: string): Promise<void> {
-      await sql`with ended as (
+      await sql`with sums as (
         delete from tenantry.usage_reservations r where r.instance_id = ${instance}::uuid returning r.tenant_id, r.counter, r.period, case when r.counter = 'storage_bytes' then 0 else r.amount end - coalesce(r.booked, 0) as amount
-      ), sums as (
-        select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
       ), counted as (${book}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
     },
 
-    /**
-     * Admits as many of the requested resources as the plan allows. null if the tenant does not exist. `holding`: the instance's current
-     * number.
-     */
+    /** Admits as many of the wanted resources as the plan allows; null for an unknown tenant. `holding`: those of the instance now. */
     async take (
       { instance, tenant, gauge, written, wanted }: Pick<GaugeValue, 'tenant' | 'gauge' | 'written'> & { instance: string, wanted: number },
       holding: (createdAt: number) => number,
