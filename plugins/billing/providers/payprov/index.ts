@@ -6,14 +6,13 @@ import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime, documented, Id as IdOf, orNone } from '../call.js'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
-import { readSubscription, snapshotOf, Subscription } from './subscription.js'
+import { Id, readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
 
 const maxSubscriptions = 100
 const maxProductPages = 20 // of 100 products, which are searched for a price
 const maxProducts = 1000 // products whose prices are remembered
 
-const Id = IdOf(200)
 const readSubscriptions = documented(
   'a list of subscriptions',
   Type.Object({ items: Type.Array(Subscription, { maxItems: maxSubscriptions }) })

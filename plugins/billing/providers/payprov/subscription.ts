@@ -5,9 +5,9 @@ import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.j
 import { documented, Id as IdOf, Time } from '../call.js'
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
 
-const Id = IdOf(200)
+export const Id = IdOf(200)
 const NullableTime = OrNull(Time)
-const Metadata = Type.Record(Type.String(), Type.Unknown())
+export const Metadata = Type.Record(Type.String(), Type.Unknown())
 
 /** The members of a customer that name the tenant. */
 export const Customer = Type.Object({
