@@ -48,7 +48,7 @@ export interface SettledTenant {
 }
 
 /** The changes of one transaction to a tenant. */
-export interface Draft {
+interface Draft {
   readonly view: View
   readonly held: ReadonlyMap<string, TenantSubscription>
   /** Applies an event. */
@@ -60,15 +60,10 @@ export interface Draft {
   asked(at: number, hasResponse: boolean, seen: readonly TenantSubscription[]): void
 }
 
-/** Runs the work and evaluates the tenant; null for an unknown tenant, or one that is being deleted. */
-export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<SettledTenant & { readonly result: T } | null>
-
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const needsNotice = new Error('the plan changes')
 
-export function createChange (
-  { db, events, plans, productPlans, providers, now, log, emitter }: ChangeParts
-): { change: Change, judged: (view: View) => Judgement } {
+export function createChange ({ db, events, plans, productPlans, providers, now, log, emitter }: ChangeParts) {
   const canAsk = (provider: ProviderName) => providers.has(provider)
 
   /** By the current product map. Products that it no longer has keep their plan from the time of writing. */
@@ -260,7 +255,8 @@ export function createChange (
   const inTurn = createTenantMutex()
   return {
     judged,
-    async change (tenant, work) {
+    /** Runs the work and evaluates the tenant; null for an unknown tenant, or one that is being deleted. */
+    async change<T> (tenant: Owner, work: (draft: Draft) => Promise<T>): Promise<SettledTenant & { readonly result: T } | null> {
       const done = await inTurn(tenant, () => committed(tenant, work))
       if (done === null) return null
       const { warnings, notifies, ...settled } = done

@@ -1,6 +1,5 @@
 /** The subscriptions of tenants: `app.billing`, its endpoints, and the webhooks of the payment providers. */
 import { type BillingSettings, checkBilling } from '../../lib/document/rules/billing.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
@@ -23,10 +22,7 @@ import { webhookRoutes } from './webhooks.js'
 /** An endpoint makes at most two calls, one after the other: 10 s together. */
 const timeoutMs = 5000
 
-/**
- * Loads the packages of the providers with a key or a signing secret; rejects if one is not installed. `provider` makes the sales,
- * `providers` have a key and can be called, and webhooks of `receivers` are accepted.
- */
+/** Loads the packages of the providers with a key, which can be called, or with a signing secret. Rejects if one is not installed. */
 async function openAdapters (settings: BillingSettings) {
   const providers = new Map<ProviderName, PaymentProvider>()
   const receivers = new Map<ProviderName, PaymentProvider>()
@@ -101,9 +97,8 @@ export default definePlugin<BillingOptions>({
     queue.every(settleJob, settleEvery)
     cancelForDeleted(app, providers, now)
 
-    const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')
-    const upgrade = createUpgrade({ billing: service, provider, providers, products, plans, appUrl, dbFor, log, now })
+    const upgrade = createUpgrade({ billing: service, provider, providers, products, plans, appUrl, dbFor: engine.kyselyFor, log, now })
     return (group) => {
       billingRoutes(group, service, upgrade, plans)
       // In a separate context, which parses bodies as bytes.

@@ -110,10 +110,7 @@ export async function noteEvent (db: Db, tenant: Owner, provider: ProviderName, 
   return row !== undefined
 }
 
-/**
- * The tenant of a subscription, or else of a customer, for an event without a tenant; null if both are unknown, or several tenants share
- * the customer.
- */
+/** The tenant of a subscription, else of a customer; null if both are unknown, or several tenants share the customer. */
 export async function ownerOf (
   db: Db,
   provider: ProviderName,

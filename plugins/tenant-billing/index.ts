@@ -54,7 +54,7 @@ export default definePlugin<TenantBillingOptions>({
         createTenantBilling({
           accounts: createAccounts(secrets, { baseUrl, timeoutMs }),
           places,
-          dbFor: (tenant) => engine.kyselyFor(tenant),
+          dbFor: engine.kyselyFor,
           log,
           now
         })

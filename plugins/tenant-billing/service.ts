@@ -169,10 +169,7 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
 /** The product of the price, and its currency. payprov's checkout takes these, and chooses the product's price in that currency. */
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
-    const { items, maxPage } = await read(
-      account,
-      async ({ products }) => productsOf(await products.list({ is_archived: false, page, limit: pageSize }))
-    )
+    const { items, maxPage } = await read(account, (polar) => listProducts(polar, page))
     last = maxPage
     for (const { id, prices } of items) {
       const price = prices.find((price) => price.id === priceId)

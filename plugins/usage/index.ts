@@ -47,7 +47,7 @@ export default definePlugin<UsageOptions>({
       emitter: optional(app, 'webhooks'),
       plans,
       db,
-      dbFor: (tenant) => engine.kyselyFor(tenant),
+      dbFor: engine.kyselyFor,
       now: now ?? Date.now,
       log
     })

@@ -21,9 +21,7 @@ export interface Change {
 
 type Subscribed = ProviderResponse<AltprovSubscription>
 
-/**
- * Charges or credits the difference at once: if the payment fails, nothing changes, and the provider gives the reason (`providerRefused`).
- */
+/** Charges or credits the difference at once. If the payment fails, nothing changes: `providerRefused` with the provider's reason. */
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
   const [price, subscription] = await Promise.all([priceOf(change.call, product), read(change, id)])
   const item = onlyItem(subscription.body)
