@@ -12,10 +12,7 @@ export interface CachedProbeOptions {
   readonly now?: (() => number) | undefined
 }
 
-/**
- * The latest result; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones from
- * any caller.
- */
+/** The latest result; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones. */
 export function createCachedProbe<Result> (
   ask: () => Promise<Result>,
   { onError, everyMs = 5000, now = () => performance.now() }: CachedProbeOptions

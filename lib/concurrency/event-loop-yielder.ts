@@ -14,10 +14,7 @@ export interface Yielder {
   shouldYield(): boolean
   /** Resolves when the next piece may begin. Other accounts that wait have their turn first. */
   yield(): Promise<void>
-  /**
-   * The piece has ended. `allocated`: bytes of large buffers and texts that it made; they are collected later, which takes the
-   * loop's time too.
-   */
+  /** The piece has ended. `allocated`: bytes of large buffers and texts that it made; collecting them takes the loop's time later. */
   done(allocated?: number): void
   /** The number of waiting pieces of the account. */
   readonly waiting: number
@@ -101,10 +98,7 @@ export class EventLoopTurns {
     this.#latest = { account, at }
   }
 
-  /**
-   * A connection has arrived. The loop accepts one in each round, so rounds are short while connections arrive. Otherwise those of one
-   * account would delay those of the others.
-   */
+  /** A connection has arrived. The loop accepts one in each round, so rounds must be short, or accounts would delay one another. */
   connected (): void {
     if (!this.isActive) return
     this.#begin()

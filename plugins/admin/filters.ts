@@ -110,9 +110,7 @@ function listOf (text: string, open: string, close: string, at: string, example:
   return items
 }
 
-/**
- * The items between the brackets; undefined if it is not a list. Double quotes allow any character, with a backslash before literal ones.
- */
+/** The items between the brackets; undefined for no list. Double quotes allow any character, with a backslash before literal ones. */
 function itemsOf (text: string, open: string, close: string): string[] | undefined {
   if (text.length < 2 || !text.startsWith(open) || !text.endsWith(close)) return undefined
   const inside = text.slice(1, -1)

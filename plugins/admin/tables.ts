@@ -56,10 +56,7 @@ export function requireSoftDelete (schema: string, table: Table, otherwise = '')
   })
 }
 
-/**
- * The error of a delete that a foreign key forbids. It names the referring table if the caller may see it. Other errors are returned
- * unchanged.
- */
+/** The error of a delete that a foreign key forbids. It names the referring table if the caller may see it. Returns other errors. */
 export function refused (error: unknown, { tables }: Catalogue, reach: Reach): unknown {
   if (!(error instanceof ColumnsError)) return error
   const table = tables.get(error.table)

@@ -80,10 +80,7 @@ function placeOf (name: string): string {
   return pointerTo('/body/data', shown(name))
 }
 
-/**
- * SQL that creates a table for the record: with its schema if that is missing, an `id` if the record has none, and tenant-scoped if it is
- * published for a tenant.
- */
+/** SQL that creates a table for the record, with a missing schema, an `id` if it lacks one, and tenant-scoped for a tenant's record. */
 export function tableSql (
   at: { readonly schema: string, readonly hasSchema: boolean },
   name: string,

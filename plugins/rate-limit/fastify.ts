@@ -30,10 +30,7 @@ export async function registerRateLimit (app: FastifyInstance, store: RateLimitS
   await app.register(rateLimit, { global: false, store: storeClass(store, now) })
 }
 
-/**
- * The store class for @fastify/rate-limit. It makes one instance for all limiters without options, and one for each route
- * and limiter with options.
- */
+/** The store class. @fastify/rate-limit makes an instance for all limiters without options, and for each route and limiter with options. */
 function storeClass (store: RateLimitStore, now: () => number) {
   const createCounter = store.counter?.bind(store) ?? createMemoryCounter
   const limiters = new Map<string, number>()
@@ -100,10 +97,7 @@ function settle (counted: WindowCount | Promise<WindowCount>, callback: Callback
   else callback(null, counted)
 }
 
-/**
- * @fastify/rate-limit replaces a wrong `max` by 1000; here it fails the start. Refused requests are marked, because they do not
- * count as usage of the tenant.
- */
+/** A wrong `max` fails the start: @fastify/rate-limit would replace it by 1000. Marks refused requests, which do not count as usage. */
 function checked ({ method, url }: RouteOptions, options: RateLimitOptions): RateLimitOptions {
   const { max, onExceeded } = options
   if (max !== undefined && typeof max !== 'function' && !(typeof max === 'number' && max >= 0)) {

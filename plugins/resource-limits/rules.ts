@@ -114,9 +114,7 @@ interface FirstRules {
   readonly byRole: Map<string, number>
 }
 
-/**
- * Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the number of roles of all rules.
- */
+/** Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the roles of all rules. */
 export function refuseContradictions (rules: readonly Rule[]): void {
   const firstRules = new Map<string, FirstRules>()
   const details = []

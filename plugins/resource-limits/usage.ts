@@ -7,10 +7,7 @@ import { named } from '../../lib/validation/named-schema.js'
 import { type Period, periods, startOf } from './periods.js'
 import { gateActions, type LimitedUser, limitOf, type Rule } from './rules.js'
 
-/**
- * ms that the clocks of two servers may differ. If a period has only begun for one of them, the other still counts what the first one
- * counted.
- */
+/** ms that the clocks of two servers may differ. A server still counts in a period that has only begun for the other. */
 export const clockTolerance = 60_000
 
 /** A period's last counted beginning, in milliseconds since 1970 (null: none), and the amount used in it. */
@@ -32,10 +29,7 @@ export function slotsOf (values: readonly (number | null)[]): Slots {
   return slots
 }
 
-/**
- * The amount used in the period that contains the time. A count of an earlier period has ended. A count further in the future
- * than the tolerance was made by a wrong clock and is ignored.
- */
+/** The amount used in the period that contains the time. Ignores earlier periods, and counts of a wrong clock beyond the tolerance. */
 export function usedAt ({ start, amount }: Slot, period: Period, at: number): number {
   return start !== null && start >= startOf(period, at) && start <= at + clockTolerance ? amount : 0
 }

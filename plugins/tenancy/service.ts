@@ -27,10 +27,7 @@ export interface Tenants {
    * half-way, the tenant stays `deleting`: no request can use it, and another call continues.
    */
   delete(id: string, actor?: Actor): Promise<void>
-  /**
-   * Called within the transaction that removes a tenant, for example to send a job that must not be lost. If a listener fails, the tenant
-   * stays `deleting`.
-   */
+  /** Called within the transaction that removes a tenant, to send a job for example. If a listener fails, the tenant stays `deleting`. */
   onRemoval(listener: RemovalListener): void
   /** Called on the server that deletes a tenant, to remove data outside of tables, such as files. */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
@@ -46,7 +43,7 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
     get (id) {
       return whenKnown(memory.get(id), ({ tenant }) => tenant)
     },
-    list: (list) => store.list(list),
+    list: store.list,
     async create ({ id, name, plan = 'free' }, actor = noActor) {
       refuseUnknown(plans, plan)
       const tenant = tenantIdOf(id)

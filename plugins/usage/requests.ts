@@ -31,10 +31,7 @@ declare module 'fastify' {
     ended: boolean
   }
   interface FastifyContextConfig {
-    /**
-     * The route is published for tenants: a request without a token counts for the tenant that it names. `signed`: after its
-     * signature was verified. Default: false.
-     */
+    /** A request without a token counts for the tenant that it names. `signed`: if its signature was verified. Default: false. */
     countsUnauthenticated?: boolean | 'signed'
   }
 }
