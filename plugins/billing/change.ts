@@ -15,7 +15,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import { customerOf, takeOrphans } from './orphan-events.js'
 import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import { type Judgement, type Memory, resolvePlan, type TenantSubscription } from './resolve-plan.js'
-import type { Sale } from './settings.js'
+import type { ProductMap } from './settings.js'
 import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, type View, writeMemory, writePlan, writeSubscription } from './store.js'
 
@@ -24,8 +24,7 @@ export interface ChangeParts {
   readonly db: Kysely<SystemTables>
   readonly events: Events
   readonly plans: Plans
-  /** The plan and cycle of a subscription's products; null if no product map has one of them. */
-  readonly productPlans: (ids: readonly string[]) => Sale | null
+  readonly products: Pick<ProductMap, 'saleOf'>
   /** Callable providers: a tenant may have a subscription with a former one. */
   readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
   /** The clock, in milliseconds since 1970. */
@@ -63,12 +62,12 @@ interface Draft {
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const needsNotice = new Error('the plan changes')
 
-export function createChange ({ db, events, plans, productPlans, providers, now, log, emitter }: ChangeParts) {
+export function createChange ({ db, events, plans, products, providers, now, log, emitter }: ChangeParts) {
   const canAsk = (provider: ProviderName) => providers.has(provider)
 
   /** By the current product map. Products that it no longer has keep their plan from the time of writing. */
   function mapped (held: TenantSubscription): TenantSubscription {
-    return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
+    return { ...held, ...held.snapshot === null ? null : products.saleOf(held.snapshot.productIds) }
   }
 
   function judged ({ held, memory }: View): Judgement {

@@ -78,18 +78,8 @@ export default definePlugin<BillingOptions>({
     if (unused.length > 0) {
       log.warn({ providers: unused }, 'there are settings of a payment provider, but none is selected (PAYMENT_PROVIDER): plans cannot be bought')
     }
-    const service = createBilling({
-      db,
-      engine,
-      events,
-      plans,
-      provider,
-      providers,
-      productPlans: products.saleOf,
-      log,
-      now,
-      emitter: optional(app, 'webhooks')
-    })
+    const parts = { db, engine, events, plans, provider, providers, products, log, now, emitter: optional(app, 'webhooks') }
+    const service = createBilling(parts)
     app.decorate('billing', service)
     queue.define(settleJob, { retryLimit: 0, concurrency: 1 }, async ({ signal }) => {
       await service.settleDue(signal)
@@ -98,7 +88,7 @@ export default definePlugin<BillingOptions>({
     cancelForDeleted(app, providers, now)
 
     const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')
-    const upgrade = createUpgrade({ billing: service, provider, providers, products, plans, appUrl, dbFor: engine.kyselyFor, log, now })
+    const upgrade = createUpgrade({ ...parts, billing: service, appUrl })
     return (group) => {
       billingRoutes(group, service, upgrade, plans)
       // In a separate context, which parses bodies as bytes.

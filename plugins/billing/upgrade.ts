@@ -2,18 +2,15 @@
  * `POST /billing/upgrade`: starts a checkout, or changes the tenant's subscription. Nothing is bought twice: the provider is asked first
  * for the tenant's subscriptions, and a tenant has one request at a time.
  */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import type { PaymentProvider, Snapshot } from './providers/provider.js'
 import { lowestPlan } from './resolve-plan.js'
-import type { Billing, InForce } from './service.js'
+import type { Billing, BillingParts, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
 
 /** One at a time: an interrupted request frees its place after the window. */
@@ -28,20 +25,11 @@ export interface UpgradeInput extends Sale {
   readonly actor: Actor
 }
 
-export interface UpgradeParts {
+export interface UpgradeParts extends Pick<BillingParts, 'engine' | 'plans' | 'provider' | 'providers' | 'log' | 'now'> {
   readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
-  /** The provider for sales; null without one. */
-  readonly provider: PaymentProvider | null
-  /** Callable providers: a subscription may be with a former one. */
-  readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
   readonly products: ProductMap
-  readonly plans: Plans
   /** The return address of a checkout, without a slash at its end. */
   readonly appUrl: string
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
 }
 
 /** The change of a subscription. */
@@ -53,7 +41,7 @@ export type Upgrade = ReturnType<typeof createUpgrade>
  * The function throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has
  * already, `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
  */
-export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts) {
+export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, engine, log, now }: UpgradeParts) {
   async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput) {
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
@@ -149,7 +137,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
         : error
     })
     const { id, provider: by } = response.session
-    await writeAudit(dbFor(tenant), {
+    await writeAudit(engine.kyselyFor(tenant), {
       tenant,
       action: 'billing.upgrade',
       actor,
@@ -166,7 +154,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    const attempts = createAttemptLimiter(dbFor, now)
+    const attempts = createAttemptLimiter(engine.kyselyFor, now)
     try {
       await attempts.consume(oneAtATime, tenant, tenant)
     } catch (error) {

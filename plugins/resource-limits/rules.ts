@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
+import type { ModelUser } from '../../lib/models/types.js'
 import { unlimited } from '../../lib/plans/plans.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { limitedName } from '../../lib/schema/limits.js'
@@ -56,13 +57,8 @@ export const Rule = named(
 export type Rule = Static<typeof Rule>
 
 /** A tenant's user, as the rules need it. */
-export interface LimitedUser {
+export interface LimitedUser extends ModelUser {
   readonly tenant: string
-  /** The `sub`. */
-  readonly id: string
-  readonly role?: string | undefined
-  /** The claim `tier`. */
-  readonly tier?: string | undefined
 }
 
 /** The rules of a tenant; deeply frozen, since requests share them. */

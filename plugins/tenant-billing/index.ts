@@ -36,7 +36,6 @@ export default definePlugin<TenantBillingOptions>({
   routeDependencies: ['auth'],
   options: { baseUrl: httpAddress, timeoutMs: whole(1, 2 ** 31 - 1), now: callback },
   setup (app, { baseUrl, timeoutMs, now = Date.now }) {
-    const { engine, log, secrets } = app
     const places = createTenantLimiter({
       maxOfTenant,
       maxInAll,
@@ -48,18 +47,8 @@ export default definePlugin<TenantBillingOptions>({
       tooManyInAll: () => failure('providerBusy', { message: 'Too many requests are waiting for payment providers; try again', ...later })
     })
     app.addHook('onClose', async () => places.close())
-    return (group) => {
-      tenantBillingRoutes(
-        group,
-        createTenantBilling({
-          accounts: createAccounts(secrets, { baseUrl, timeoutMs }),
-          places,
-          dbFor: engine.kyselyFor,
-          log,
-          now
-        })
-      )
-    }
+    const accounts = createAccounts(app.secrets, { baseUrl, timeoutMs })
+    return (group) => tenantBillingRoutes(group, createTenantBilling(app, accounts, places, now))
   }
 })
 

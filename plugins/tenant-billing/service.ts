@@ -1,13 +1,12 @@
 /** The handlers of the endpoints of tenants' billing. They store none of payprov's responses. */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
 import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
+import type {} from '../database/index.js'
 import { type Account, type Accounts, listAll, pageSize, type ProviderPage, type Resource } from './account.js'
 import { checkUrl, currencies, type Currency, intervalOf, type NewCheckout, type NewProduct } from './input.js'
 import {
@@ -27,15 +26,6 @@ export interface Request extends IdempotencyKey {
  */
 export type TenantBilling = ReturnType<typeof createTenantBilling>
 
-export interface TenantBillingParts {
-  readonly accounts: Accounts
-  readonly places: TenantLimiter
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
 const keyMember = 'idempotency_key' // in a product's metadata
 const maxSearched = 100 // pages of products searched for a price
 
@@ -48,7 +38,8 @@ const listCustomers: Listing<Customer> = async ({ customers }, page) =>
 const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page) =>
   subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
 
-export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts) {
+/** @param now the clock, in milliseconds since 1970 */
+export function createTenantBilling ({ engine, log }: FastifyInstance, accounts: Accounts, places: TenantLimiter, now: () => number) {
   /** Runs the work with the tenant's account, in one of its slots. */
   function on<T> (tenant: Owner, work: (account: Account) => Promise<T>): Promise<T> {
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
@@ -74,7 +65,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   ): Promise<T> {
     async function note (ended: Pick<AuditEntry, 'outcome' | 'target'>): Promise<void> {
       try {
-        await writeAudit(dbFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
+        await writeAudit(engine.kyselyFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
       } catch (err) {
         log.error({ err, tenant, action: entry.action, ...ended }, 'an action at payprov could not be written to the audit log')
       }

@@ -92,8 +92,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
     }
   }, async (request) => {
     const page = pageOf(request)
-    const { status, plan, search } = request.query
-    const { data, total } = await tenants.list({ ...page, status, plan, search })
+    const { data, total } = await tenants.list({ ...request.query, ...page })
     return { data, pagination: { ...page, total } }
   })
 

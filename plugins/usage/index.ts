@@ -40,18 +40,11 @@ export default definePlugin<UsageOptions>({
   after: ['plans'],
   observesRoutes: true,
   options: { report: flag, now: callback },
-  setup (app, { report = true, now }) {
-    const { db, engine, log } = app
+  setup (app, { report = true, now = Date.now }) {
+    const { db, engine, log, tenants } = app
     const plans = plansOf(app)
-    const notices = createNotices({
-      emitter: optional(app, 'webhooks'),
-      plans,
-      db,
-      dbFor: engine.kyselyFor,
-      now: now ?? Date.now,
-      log
-    })
-    const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
+    const notices = createNotices(app, optional(app, 'webhooks'), plans, now)
+    const service = createUsage({ engine, tenants, plans, notices, log, now })
     app.decorate('usage', service)
     countRequests(app, service.request)
     service.start()
@@ -61,7 +54,7 @@ export default definePlugin<UsageOptions>({
     })
     whenGone(app, notices.forget)
     sweepHourly(app, 'notices of limits', () => notices.sweep())
-    sweepHourly(app, 'old figures of usage', () => sweepUsage(db, (now ?? Date.now)()))
+    sweepHourly(app, 'old figures of usage', () => sweepUsage(db, now()))
     return (group) => usageRoutes(group, report)
   }
 })

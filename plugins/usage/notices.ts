@@ -2,17 +2,17 @@
  * The event `usage.limit_reached` for outbound webhooks: a tenant has reached a limit of its plan. It is sent once for each
  * metric and period, over all servers. The refused request does not wait for it.
  */
-import type { FastifyBaseLogger } from 'fastify'
-import { type Kysely, sql } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import { removal, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plan, Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type {} from '../database/index.js'
 import { type Gauge, limits, type Reserved } from './metrics.js'
 import { dayOf, monthOf } from './periods.js'
 
@@ -25,25 +25,18 @@ const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost']
 
 export type Notices = ReturnType<typeof createNotices>
 
-export interface NoticesParts {
-  /** Returns null without the plugin webhooks. */
-  readonly emitter: () => Emitter | null
-  readonly plans: Plans
-  readonly db: Kysely<SystemTables>
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  readonly log: Pick<FastifyBaseLogger, 'warn'>
-}
-
-export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts) {
+/**
+ * @param emitter returns null without the plugin webhooks
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createNotices ({ db, engine, log }: FastifyInstance, emitter: () => Emitter | null, plans: Plans, now: () => number) {
   const sent = new LRUCache<string, true>(lruOptions(maxRemembered))
   const writing = new Set<Promise<void>>()
 
   async function write (events: Emitter, tenant: Owner, metric: Reserved | Gauge, period: string, plan: Plan): Promise<void> {
     const at = new Date(now())
     const limit = limits[metric].limitOf(plan)
-    const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {
+    const isNew = await engine.kyselyFor(tenant).transaction().execute(async (transaction) => {
       if (!await lockTenant(transaction, tenant, 'shared')) return false
       const row = await transaction.insertInto('tenantry.usage_notices').values({ tenant_id: tenant, metric, period, at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'metric', 'period']).doNothing()).returning('metric').executeTakeFirst()

@@ -79,7 +79,7 @@ export async function open (
     plans: builtInPlans,
     provider,
     providers: new Map(providers.map((one) => [one.name, one])),
-    productPlans,
+    products: { saleOf: productPlans },
     now: clock.now,
     emitter: () => null,
     log

@@ -131,19 +131,9 @@ async function reachedAnew (app: FastifyInstance): Promise<void> {
 
 async function again (t: Test, app: FastifyInstance): Promise<void> {
   let time = Date.UTC(2026, 0, 31, 23, 59, 59)
-  const { db, engine, log } = app
   const plan = builtInPlans.of('free')
   // Each with its own memory, like two processes.
-  const servers = [1, 2].map(() =>
-    createNotices({
-      emitter: optional(app, 'webhooks'),
-      plans: builtInPlans,
-      db,
-      dbFor: (tenant) => engine.kyselyFor(tenant),
-      now: () => time,
-      log
-    })
-  )
+  const servers = [1, 2].map(() => createNotices(app, optional(app, 'webhooks'), builtInPlans, () => time))
   const tell = async () => {
     for (const server of servers) {
       server.reached(tenantRef('months'), 'ai_cost', plan)
@@ -158,7 +148,7 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   time += 1000
   t.strictSame(await tell(), ['ai_cost 2026-01', 'ai_cost 2026-02', 'rooms 2026-01-31', 'rooms 2026-02-01'])
   const kept = async () =>
-    await db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
+    await app.db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
   time += 62 * 86_400_000
   await servers[0]?.sweep()
   t.strictSame(await kept(), [{ period: '2026-02' }, { period: '2026-02-01' }], 'notes of periods that ended long ago are removed')

@@ -24,24 +24,24 @@ export function subscriptionOf (value: unknown): AltprovSubscription {
 }
 
 export function snapshotOf (subscription: AltprovSubscription, asOf: Date): Snapshot {
-  const { id, customer, items, start_date: start, canceled_at: canceledAt, ended_at: endedAt, default_payment_method: method } =
-    subscription
+  const { id, metadata, customer, items, canceled_at: canceledAt, ended_at: endedAt, default_payment_method: method } = subscription
+  const expanded = typeof customer === 'string' ? undefined : customer
   const status = statuses[subscription.status]
   const { periodStart, periodEnd } = periodOf(subscription)
   const ended = endedAt ?? (status === 'canceled' ? canceledAt ?? null : null)
   return {
     id,
-    tenant: tenantOfSubscription(subscription),
+    tenant: tenantOf(metadata.tenant_id ?? expanded?.metadata?.tenant_id),
     customerId: idOf(customer),
     productIds: [...new Set(items.data.flatMap(({ price }) => [idOf(price.product), price.id]))],
     status,
-    startedAt: time(start),
+    startedAt: time(subscription.start_date),
     periodStart: time(periodStart),
     periodEnd: time(periodEnd),
     cancelAtPeriodEnd: isCanceling(subscription),
     endedAt: ended === null ? null : time(ended),
     pastDueSince: status === 'past_due' ? time(periodStart) : null,
-    paymentMethod: kindOf(method) ?? (typeof customer === 'string' ? null : kindOf(customer.invoice_settings?.default_payment_method)),
+    paymentMethod: kindOf(method) ?? kindOf(expanded?.invoice_settings?.default_payment_method),
     asOf
   }
 }
@@ -54,11 +54,6 @@ export function isCanceling (subscription: AltprovSubscription): boolean {
   const { cancel_at_period_end: atPeriodEnd, cancel_at: at, schedule } = subscription
   if (atPeriodEnd) return true
   return at !== null && (schedule ?? null) === null && at <= periodOf(subscription).periodEnd
-}
-
-/** Its tenant: by its own metadata, else by those of its expanded customer. null if neither names one. */
-export function tenantOfSubscription ({ metadata, customer }: AltprovSubscription): TenantId | null {
-  return tenantOf(metadata.tenant_id ?? (typeof customer === 'string' ? undefined : customer.metadata?.tenant_id))
 }
 
 /** An invalid id of a tenant counts as none. */
