@@ -45,6 +45,12 @@ function saysMore ($id: string, description: string, members: Readonly<Record<st
   }
 }
 
+/** The schema of an error with further members that only some bodies have; `/doc` lists it under the name. */
+export function errorWith (name: string, description: string, members: Readonly<Record<string, object>>) {
+  const { $id: _, ...error } = errorSchema
+  return named(name, { ...error, description, properties: { ...error.properties, ...members } })
+}
+
 const allowed = { type: 'boolean', enum: [false] }
 
 const planLimitSchema = saysMore('TenantryPlanLimitError', 'The plan of the tenant does not include this (402).', {

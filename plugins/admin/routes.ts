@@ -2,7 +2,7 @@
 import type { FastifyRequest, preValidationHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
-import { callerErrors, errorSchema } from '../../lib/http/error-schemas.js'
+import { callerErrors, errorWith } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
@@ -74,16 +74,10 @@ const Removed = named(
 )
 const Restored = named('RestoredRow', Type.Object({ success: Type.Boolean(), data: Entity }))
 
-const { $id: _, ...error } = errorSchema
-const conflict = named('RowConflictError', {
-  ...error,
-  description: 'The state of the row or its table does not allow this.',
-  properties: {
-    ...error.properties,
-    sql: { type: 'string', description: 'The SQL that adds the columns for marking rows as deleted; present if the table lacks them.' },
-    table: { type: 'string', description: 'The table with rows that refer to this row; present if they prevent the deletion.' },
-    columns: { type: 'array', items: { type: 'string' }, description: 'The columns of that table that refer to this row.' }
-  }
+const conflict = errorWith('RowConflictError', 'The state of the row or its table does not allow this.', {
+  sql: { type: 'string', description: 'The SQL that adds the columns for marking rows as deleted; present if the table lacks them.' },
+  table: { type: 'string', description: 'The table with rows that refer to this row; present if they prevent the deletion.' },
+  columns: { type: 'array', items: { type: 'string' }, description: 'The columns of that table that refer to this row.' }
 })
 
 const tags = ['Admin']

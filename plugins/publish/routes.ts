@@ -1,12 +1,11 @@
 /** The publishing endpoints and their schemas. */
 import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
-import { errorSchema } from '../../lib/http/error-schemas.js'
+import { errorWith } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { errorResponses } from '../conventions/index.js'
 import type { Readiness } from './readiness.js'
 import type { Publishing } from './service.js'
@@ -57,26 +56,16 @@ const sql = {
   type: 'string',
   description: 'The SQL that would add the missing table or columns. Review it before you run it. Absent if there is no proposal.'
 }
-const { $id: _, ...error } = errorSchema
-const missingTable = named('MissingTableError', {
-  ...error,
-  description: 'The table does not exist.',
-  properties: { ...error.properties, table: { type: 'string' }, sql }
-})
-const missingColumns = named('MissingColumnsError', {
-  ...error,
-  description: 'The body is invalid, or the table lacks columns.',
-  properties: {
-    ...error.properties,
-    table: { type: 'string' },
-    unknown: {
-      type: 'array',
-      items: { type: 'string' },
-      description: 'The columns that exist neither in the table nor in its declaration, at most 100.'
-    },
-    missing: { type: 'array', items: { type: 'string' }, description: 'The columns that the table lacks and `sql` adds.' },
-    sql
-  }
+const missingTable = errorWith('MissingTableError', 'The table does not exist.', { table: { type: 'string' }, sql })
+const missingColumns = errorWith('MissingColumnsError', 'The body is invalid, or the table lacks columns.', {
+  table: { type: 'string' },
+  unknown: {
+    type: 'array',
+    items: { type: 'string' },
+    description: 'The columns that exist neither in the table nor in its declaration, at most 100.'
+  },
+  missing: { type: 'array', items: { type: 'string' }, description: 'The columns that the table lacks and `sql` adds.' },
+  sql
 })
 
 const tags = ['Publishing']
