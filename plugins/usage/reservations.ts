@@ -88,12 +88,12 @@ export function createReservations ({ store, instance, plans, registered, notice
     return text
   }
 
-  /** Resolves with the ids, in the order of the amounts. */
-  async function place (
+  /** Resolves with the amounts and the ids of their reservations. */
+  async function place<Counter extends Reserved> (
     tenant: Owner,
     period: string,
-    amounts: ReadonlyArray<{ readonly counter: Reserved, readonly amount: number }>
-  ): Promise<string[]> {
+    amounts: ReadonlyArray<{ readonly counter: Counter, readonly amount: number }>
+  ) {
     for (const { amount } of amounts) refuseAmount(amount, 1)
     await registered()
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
@@ -104,36 +104,37 @@ export function createReservations ({ store, instance, plans, registered, notice
       throw error
     })
     if (found === null) throw failure('tenantUnknown')
-    for (const [index, { taken, admitted }] of found.outcomes.entries()) {
-      const one = amounts[index]
-      if (admitted || one === undefined) continue
+    for (const [index, { counter, amount }] of placed.entries()) {
+      const outcome = found.outcomes[index]
+      if (outcome === undefined || outcome.admitted) continue
       const plan = plans.of(found.plan)
-      notices.reached(tenant, one.counter, plan)
-      throw refusal(plans, one.counter, plan, taken + one.amount)
+      notices.reached(tenant, counter, plan)
+      throw refusal(plans, counter, plan, outcome.taken + amount)
     }
-    return placed.map(({ id }) => id)
+    return placed
   }
 
   return {
     async reserve (tenant: Owner, counter: Reserved, amount: number): Promise<Reservation> {
-      const [id = ''] = await place(tenant, counter === 'storage_bytes' ? total : dayOf(now()), [{ counter, amount }])
+      const placed = await place(tenant, counter === 'storage_bytes' ? total : dayOf(now()), [{ counter, amount }])
+      const endings = (used: number | null) => placed.map(({ id }) => ({ id, amount: used }))
       const finish = ender(tenant)
       return {
-        async settle (amount, within) {
-          refuseAmount(amount, 0)
-          await (within === undefined ? finish([{ id, amount }]) : store.settle([{ id, amount }], tenant, within))
+        async settle (used, within) {
+          refuseAmount(used, 0)
+          await (within === undefined ? finish(endings(used)) : store.settle(endings(used), tenant, within))
         },
-        release: () => finish([{ id, amount: null }])
+        release: () => finish(endings(null))
       }
     },
     async reserveAll (tenant: Owner, amounts: Amounts): Promise<JointReservation> {
       const asked = summed.flatMap((counter) => amounts[counter] === undefined ? [] : [{ counter, amount: amounts[counter] }])
-      const ids = await place(tenant, dayOf(now()), asked)
+      const placed = await place(tenant, dayOf(now()), asked)
+      const endings = (used: Amounts) => placed.map(({ id, counter }) => ({ id, amount: used[counter] ?? null }))
       const finish = ender(tenant)
-      const endings = (used: Amounts) => asked.map(({ counter }, index) => ({ id: ids[index] ?? '', amount: used[counter] ?? null }))
       return {
         async settle (used) {
-          for (const { counter } of asked) refuseAmount(used[counter] ?? 0, 0)
+          for (const { counter } of placed) refuseAmount(used[counter] ?? 0, 0)
           await finish(endings(used))
         },
         release: () => finish(endings({}))
