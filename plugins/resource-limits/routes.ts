@@ -96,22 +96,17 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       querystring: UsageQuery,
       response: { 200: Usage, ...callerErrors() }
     }
-  }, async (request) => service.usage(await userOf(request, request.query, { part: '/query', others: 'limits:read' })))
+  }, async (request) => service.usage(await userOf(request, request.query, '/query', 'limits:read')))
 
-  app.post(
-    '/tenant/limits/resources/check',
-    {
-      config: reading,
-      schema: {
-        tags,
-        summary: 'Check whether a user may use an amount',
-        body: UseBody,
-        response: { 200: CheckResult, ...callerErrors() }
-      }
-    },
-    async (request) =>
-      service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body))
-  )
+  app.post('/tenant/limits/resources/check', {
+    config: reading,
+    schema: {
+      tags,
+      summary: 'Check whether a user may use an amount',
+      body: UseBody,
+      response: { 200: CheckResult, ...callerErrors() }
+    }
+  }, async (request) => service.check(await userOf(request, request.body, '/body', 'limits:read'), useOf(request.body)))
 
   app.post('/tenant/limits/resources/track', {
     config: { ...writing, idempotency: 'plain' },
@@ -124,17 +119,19 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       response: { 200: CheckResult, ...callerErrors('resourceLimit', 409) }
     }
   }, async (request) => {
-    const user = await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body })
+    const user = await userOf(request, request.body, '/body', writing.permission)
     // Without the plugin idempotency requests have no keys.
     return await service.track(user, useOf(request.body), request.idempotency ?? undefined)
   })
 
-  /** The user of a request. */
+  /** The user that a part of a request names. `others`: the permission to name another user than the caller. */
   async function userOf (
     request: FastifyRequest,
-    { userId, role: named, tier }: Static<typeof UsageQuery>,
-    { part, others, of }: About
+    given: Static<typeof UsageQuery> | Static<typeof UseBody>,
+    part: '/query' | '/body',
+    others: string
   ): Promise<LimitedUser> {
+    const { userId, role: named, tier } = given
     const tenant = tenantOf(request)
     // Naming another role could raise a caller's own limit, so it needs a permission.
     if ((named !== undefined || tier !== undefined) && !await hasPermission(request, 'limits:write')) {
@@ -149,20 +146,11 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       throw failure('forbidden', { message: `Only administrators and holders of ${others} can access the usage of other users` })
     }
     const role = named ?? (await users()?.find(tenant, userId))?.role
-    if (role === undefined && await service.needsRole(tenant, of)) {
+    if (role === undefined && await service.needsRole(tenant, 'resource' in given ? given : undefined)) {
       throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
     }
     return { tenant, id: userId, role, tier }
   }
-}
-
-/** How a request names its user. */
-interface About {
-  readonly part: string
-  /** The permission to name another user. */
-  readonly others: string
-  /** The used resources. Default: all limited ones. */
-  readonly of?: { readonly resource: string, readonly metric: string }
 }
 
 function useOf ({ resource, metric, amount = 1 }: Static<typeof UseBody>) {
