@@ -42,6 +42,8 @@ export type Upgrade = ReturnType<typeof createUpgrade>
  * already, `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
  */
 export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, engine, log, now }: UpgradeParts) {
+  const attempts = createAttemptLimiter(engine.kyselyFor, now)
+
   async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput) {
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
@@ -154,7 +156,6 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    const attempts = createAttemptLimiter(engine.kyselyFor, now)
     try {
       await attempts.consume(oneAtATime, tenant, tenant)
     } catch (error) {

@@ -86,9 +86,8 @@ export default definePlugin<RateLimitPluginOptions>({
       const limitStatuses = new Set([
         ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
         ...limit === null ? [] : [refusalStatus(limit.rule)],
-        // The plan's limit refuses with this status.
-        ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status],
-        ...limit === null || !isRecord(rateLimit) ? [] : [catalogue.rateLimited.status]
+        // The plan's limit, and that of @fastify/rate-limit, refuse with this status.
+        ...limit !== null && (rules.enabled || isRecord(rateLimit)) ? [catalogue.rateLimited.status] : []
       ])
       if (limitStatuses.size > 0) route.config = { ...route.config, limitStatuses: [...limitStatuses] }
     })
