@@ -1,21 +1,25 @@
 /** Rows of the application's tables for administrators: read, deleted and restored, each with its entry in the audit log. */
-import type { CacheStore } from '../../lib/cache/store.js'
+import type { FastifyInstance } from 'fastify'
+import type {} from '../../lib/cache/store.js'
 import { type AuditAction, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import { type Table, tenantColumn } from '../../lib/database/catalogue.js'
-import type { Engine, SessionOptions } from '../../lib/database/engine.js'
+import type { SessionOptions } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import { noTenant, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { optional } from '../../lib/plugin/define.js'
 import type { Order, Query } from '../../lib/schema/query.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { type AuditedWrite, writeAudited } from '../audit/audited-write.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import type { Tenants } from '../tenancy/service.js'
+import type {} from '../database/index.js'
+import type {} from '../files/types.js'
+import type {} from '../tenancy/index.js'
 import { requireActive } from '../tenancy/tenant.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
+import type {} from '../webhooks/webhooks.js'
 import { readFilters } from './filters.js'
 import { createShapes, type Places, type ShapeQuery } from './shapes.js'
 import { keyOf, type Reach, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
@@ -67,20 +71,12 @@ export interface ListQuery {
 /** Every method returns JSON text, and throws `notFound` for a table that does not exist or is invisible to the caller. */
 export type Entities = ReturnType<typeof createEntities>
 
-export interface EntitiesDependencies {
-  readonly engine: Engine
-  readonly tenants: Pick<Tenants, 'get'>
-  /** Returns null without the plugin cache. */
-  readonly cache: () => CacheStore | null
-  /** Returns null without the plugin webhooks: writes then send no events. */
-  readonly webhooks: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
-  readonly deletesFiles: () => boolean
-}
-
 const byId = '{{params.id}}'
 
-export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles }: EntitiesDependencies) {
-  const shapes = createShapes(engine, deletesFiles)
+export function createEntities (app: FastifyInstance) {
+  const { engine, tenants } = app
+  const [cache, files, webhooks] = [optional(app, 'cache'), optional(app, 'routeFiles'), optional(app, 'webhooks')]
+  const shapes = createShapes(engine, () => files()?.rules.deletedWithRows === true)
 
   /** The reach of the caller; throws `tenantRequired` if it would be every tenant's rows and these cannot be read together. */
   function reachOf ({ platform, tenant }: Caller, table: Table): Reach {

@@ -1,13 +1,14 @@
 /** Whether everything that a publish needs is ready, with remedies. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { CacheStore } from '../../lib/cache/store.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
-import type { Engine } from '../../lib/database/engine.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { identifier } from '../../lib/database/sql.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { optional } from '../../lib/plugin/define.js'
+import type {} from '../database/index.js'
 
 interface CheckResult {
   readonly ok: boolean
@@ -22,8 +23,10 @@ const maxNamed = 20 // migrations, tables and notes in one message
 
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
 
-/** @param cache returns null without the plugin cache */
-export function createReadiness (engine: Engine, cache: () => Pick<CacheStore, 'ping'> | null, log: FastifyBaseLogger) {
+export function createReadiness (app: FastifyInstance) {
+  const { engine, log } = app
+  const cache = optional(app, 'cache')
+
   async function check (name: string, run: () => Promise<CheckResult>) {
     try {
       return { name, ...await run() }

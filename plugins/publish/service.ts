@@ -1,5 +1,6 @@
 /** Publishes rows for administrators of the platform. If columns are missing, the response names them. */
-import type { CacheStore } from '../../lib/cache/store.js'
+import type { FastifyInstance } from 'fastify'
+import type {} from '../../lib/cache/store.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
@@ -12,6 +13,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isInteger } from '../../lib/json/exact-number.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { optional } from '../../lib/plugin/define.js'
 import { compileQuery } from '../../lib/queries/index.js'
 import { keyColumns } from '../../lib/queries/row-key.js'
 import { atInputPointers } from '../../lib/runtime/run.js'
@@ -19,7 +21,8 @@ import { FaultList, meant } from '../../lib/schema/faults.js'
 import { type ErrorDetail, invalidInput } from '../../lib/validation/detail.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
+import type {} from '../database/index.js'
+import type {} from '../webhooks/webhooks.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFaults, tableSql, takenFault, tenantFault } from './schema-diff.js'
 
 /** A platform administrator, and the tenant of X-Tenant-ID. */
@@ -35,15 +38,9 @@ type Values = Readonly<Record<string, unknown>>
 const maxMissing = 100 // columns in a response, with their SQL
 const maxDetails = 20
 
-/**
- * @param cache returns null without the plugin cache
- * @param emitter returns null without the plugin webhooks: writes then send no events
- */
-export function createPublishing (
-  engine: Engine,
-  cache: () => CacheStore | null,
-  emitter: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
-) {
+export function createPublishing (app: FastifyInstance) {
+  const { engine } = app
+  const [cache, emitter] = [optional(app, 'cache'), optional(app, 'webhooks')]
   const inserts = new WeakMap<Table, CompiledQuery>()
 
   function insertInto (table: Table): CompiledQuery {
