@@ -1,9 +1,9 @@
 /**
- * Compiled schemas, shared by all schemas with the same text while one of them is in use. A process has many servers, routes and versions
- * of documents with equal schemas, and compiling is most of their cost.
+ * Compiled schemas and routes, shared by all with the same text while one of them is in use; null is not kept. A process has many servers,
+ * tenants and versions of documents with equal ones, and compiling is most of their cost.
  */
-export function sharedByText<Made extends object> (): (text: string, make: () => Made) => Made {
-  const kept = new Map<string, WeakRef<Made>>()
+export function sharedByText<Made extends object | null> (): (text: string, make: () => Made) => Made {
+  const kept = new Map<string, WeakRef<NonNullable<Made>>>()
   const forgotten = new FinalizationRegistry<string>((text) => {
     // Another entry may have replaced it.
     if (kept.get(text)?.deref() === undefined) kept.delete(text)
@@ -12,8 +12,10 @@ export function sharedByText<Made extends object> (): (text: string, make: () =>
     const known = kept.get(text)?.deref()
     if (known !== undefined) return known
     const made = make()
-    kept.set(text, new WeakRef(made))
-    forgotten.register(made, text)
+    if (made !== null) {
+      kept.set(text, new WeakRef(made))
+      forgotten.register(made, text)
+    }
     return made
   }
 }

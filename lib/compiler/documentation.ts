@@ -10,7 +10,7 @@ import { resultSchema } from './result-schema.js'
 import type { CompiledRoute } from './route.js'
 import { propertiesOf } from './schema-members.js'
 import { workflowResponseSchema } from './workflow.js'
-import { supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
+import { isRead, supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
 
 /** The members of a Fastify route schema that are used for the OpenAPI document. */
 export interface RouteDocumentation {
@@ -106,16 +106,12 @@ function responsesOf (route: Route, parts: CompiledRoute): Readonly<Record<numbe
   // A named schema is returned itself, because a copy would lose its name.
   if (webhook === null) {
     const success = schemaName(schema) === undefined ? { description: 'Success', ...schema } : schema
-    return hasTag(parts) ? { [status]: success, 304: { ...notModified } } : { [status]: success }
+    // A large response has no tag.
+    return isRead(parts) ? { [status]: success, 304: { ...notModified } } : { [status]: success }
   }
   // 200 is also the response to a repeated delivery.
   if (status === 200) return { 200: { description: 'Success', anyOf: [schema, received] } }
   return { [status]: { description: 'Success', ...schema }, 200: { description: 'The delivery was already processed.', ...received } }
-}
-
-/** A large response has none. */
-function hasTag ({ method, workflow, writes }: CompiledRoute): boolean {
-  return method === 'GET' && workflow === null && writes.length === 0
 }
 
 function bodySchema (parts: CompiledRoute): JsonSchema | undefined {

@@ -23,58 +23,43 @@ export type PartChecker = (value: unknown, budget: CheckBudget) => readonly Erro
 /** The compiled patterns, by their source in the schemas. */
 export type Patterns = ReadonlyMap<string, LinearPattern>
 
-/** Compiles the check of a body, or of an array of bodies. A large body reports only its first error. */
-export function bodyChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
-  return checker(schema, { patterns, coerces: false, most: (value) => isSmall(value) ? maxErrors : 1 })
-}
-
-/** Compiles the check of path parameters or of a query string. */
-export function urlChecker (schema: JsonSchema, patterns: Patterns): PartChecker {
-  return checker(schema, { patterns, coerces: true, most: () => maxErrors })
-}
-
-function checker (schema: JsonSchema, options: WalkOptions): PartChecker {
+/**
+ * Compiles the check of a part. `coerces`: strings are converted to the types of their schemas, as in a URL or a form. Otherwise a large
+ * part reports only its first error.
+ */
+export function partChecker (schema: JsonSchema, patterns: Patterns, coerces: boolean): PartChecker {
   return (value, budget) => {
-    const walk = new Walk(options, budget, value)
+    const walk = new Walk(patterns, coerces, budget, value)
     walk.check(schema, value)
     return walk.errors
   }
 }
 
-interface WalkOptions {
-  readonly patterns: Patterns
-  /** Converts strings to the types of their schemas. */
-  readonly coerces: boolean
-  /** The number of errors that stops the walk of a part. It is called at the first error, so that valid parts need not be measured. */
-  readonly most: (part: unknown) => number
-}
-
 class Walk {
   errors: ErrorObject[] | null = null
-  readonly #options: WalkOptions
-  readonly #budget: CheckBudget
-  readonly #part: unknown
   /** The path to the current value, as keys and indexes: only an error needs it as a pointer. */
   readonly #way: (string | number)[] = []
+  /** The number of errors that stops the walk. */
   #most = 1
 
-  constructor (options: WalkOptions, budget: CheckBudget, part: unknown) {
-    this.#options = options
-    this.#budget = budget
-    this.#part = part
-  }
+  constructor (
+    private readonly patterns: Patterns,
+    private readonly coerces: boolean,
+    private readonly budget: CheckBudget,
+    private readonly part: unknown
+  ) {}
 
   /** Returns the value, coerced if necessary. */
   check (schema: JsonSchema, given: unknown): unknown {
-    this.#budget.spend(steps.value)
+    this.budget.spend(steps.value)
     const { type, enum: values } = schema
     let value = given
     let result = given
     if (type !== undefined) {
       if (!isOfTypes(value, type)) {
         // A list of one item counts as the item, even if the item has the wrong type too.
-        if (this.#options.coerces && Array.isArray(value) && value.length === 1 && type !== 'object') value = value[0]
-        const fitting = this.#options.coerces && typeof value === 'string' ? coercedText(value, namesOf(type)) : undefined
+        if (this.coerces && Array.isArray(value) && value.length === 1 && type !== 'object') value = value[0]
+        const fitting = this.coerces && typeof value === 'string' ? coercedText(value, namesOf(type)) : undefined
         if (fitting === undefined) this.#fail('type', { type }, schema)
         else value = result = fitting
       }
@@ -104,14 +89,14 @@ class Walk {
     const isTooLong = typeof maxLength === 'number' && value.length > maxLength && lengthOf(value) > maxLength
     if (isTooLong) this.#fail('maxLength', { limit: maxLength }, schema)
     if (typeof format === 'string') {
-      this.#budget.spend(format.startsWith('date') ? steps.date : steps.format)
+      this.budget.spend(format.startsWith('date') ? steps.date : steps.format)
       if (!hasFormat(value, format)) this.#fail('format', { format }, schema)
     }
     const written = !isTooLong && isRecord(then) ? then['pattern'] : undefined
     if (typeof written !== 'string' || this.#done()) return
-    const pattern = this.#options.patterns.get(written)
+    const pattern = this.patterns.get(written)
     if (pattern === undefined) throw new Error('the pattern was not compiled')
-    this.#budget.spend(steps.pattern + pattern.stepsOn(value))
+    this.budget.spend(steps.pattern + pattern.stepsOn(value))
     if (!pattern.test(value)) this.#fail('pattern', { pattern: written }, schema)
   }
 
@@ -137,9 +122,9 @@ class Walk {
 
   #object (schema: JsonSchema, value: Record<string, unknown>): void {
     const { required, properties, additionalProperties } = schema
-    this.#budget.spend(steps.object)
+    this.budget.spend(steps.object)
     if (Array.isArray(required)) {
-      this.#budget.spend(steps.required * required.length)
+      this.budget.spend(steps.required * required.length)
       for (const name of required) if (!Object.hasOwn(value, name)) this.#fail('required', { missingProperty: String(name) }, schema)
     }
     if (!isRecord(properties)) return
@@ -155,7 +140,7 @@ class Walk {
       } else if (additionalProperties === false) {
         this.#fail('additionalProperties', { additionalProperty: name }, schema)
       } else {
-        this.#budget.spend(steps.value)
+        this.budget.spend(steps.value)
       }
     }
   }
@@ -165,8 +150,9 @@ class Walk {
   }
 
   #fail (keyword: string, params: Record<string, unknown>, parentSchema: JsonSchema): void {
-    if (this.errors === null) this.#most = this.#options.most(this.#part)
     if (this.#done()) return
+    // A valid part need not be measured.
+    if (this.errors === null) this.#most = this.coerces || isSmall(this.part) ? maxErrors : 1
     this.errors ??= []
     this.errors.push({ keyword, instancePath: pointerTo('', ...this.#way), schemaPath: '', params, parentSchema })
   }

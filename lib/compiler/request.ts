@@ -6,8 +6,8 @@ import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Field, RequestRules } from '../schema/route.js'
-import { compileValidator, type ErrorDetail, errorDetails, lazyValidator, type PartValidator, type RequestPart } from '../validation/validator.js'
-import { bodyChecker, CheckBudget, type PartChecker, urlChecker } from './part-check.js'
+import { compileValidator, type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
+import { CheckBudget, type PartChecker, partChecker } from './part-check.js'
 import { type FieldContext, objectSchema } from './request-field.js'
 
 /** The properties of a route that its request rules depend on. */
@@ -54,9 +54,9 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   return Object.freeze({
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
-    ...(isForm && isRight && { validateForm: validateForm(body === undefined ? null : textCheck(body, 'body', context)) }),
+    ...isForm && isRight && { validateForm: validateAll(body === undefined ? [] : [textCheck(body, 'body', context)], context.ofTenant) },
     ...(body !== undefined && { body: !isForm && route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
-    validate: validateAll(checks.filter((check) => check !== null), route.ofTenant === true)
+    validate: validateAll(checks.filter((check) => check !== null), context.ofTenant)
   })
 }
 
@@ -72,22 +72,15 @@ type Check<Value> = (value: Value, budget: CheckBudget) => readonly ErrorDetail[
 /** The platform's rules have no budget. */
 const noBudget = new CheckBudget()
 
-function validateAll (checks: readonly Check<Parts>[], ofTenant: boolean): CompiledRequest['validate'] {
-  return (request) => {
+function validateAll<Value> (checks: readonly Check<Value>[], ofTenant: boolean): (value: Value) => void {
+  return (value) => {
     const budget = ofTenant ? new CheckBudget() : noBudget
     let details: ErrorDetail[] | undefined
     for (const check of checks) {
-      const found = check(request, budget)
+      const found = check(value, budget)
       if (found !== null) details = [...details ?? [], ...found]
     }
     if (details !== undefined) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
-  }
-}
-
-function validateForm (check: Check<unknown> | null): NonNullable<CompiledRequest['validateForm']> {
-  return (body) => {
-    const details = check?.(body, new CheckBudget()) ?? null
-    if (details !== null) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
 }
 
@@ -141,9 +134,7 @@ function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', co
 
 /** Texts of a URL or of a form, which are coerced in place. Repeated fields are arrays. */
 function textCheck (schema: JsonSchema, part: RequestPart, { ofTenant, patterns }: FieldContext): Check<unknown> {
-  const check: PartValidator | PartChecker = ofTenant
-    ? urlChecker(schema, patterns)
-    : lazyValidator(schema, part === 'body' ? 'query' : part)
+  const check: PartChecker = ofTenant ? partChecker(schema, patterns, true) : lazyValidator(schema, part === 'body' ? 'query' : part)
   return (value, budget) => detailsOf(check(value, budget), part)
 }
 
@@ -171,9 +162,9 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
 function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check<Parts> | null {
   if (schema === undefined) return null
   const isRequired = Array.isArray(schema['required'])
-  const validatorOf = (of: JsonSchema): PartValidator | PartChecker => ofTenant ? bodyChecker(of, patterns) : compileValidator(of, 'body')
-  let validate: PartValidator | PartChecker | undefined
-  let validateItems: PartValidator | PartChecker | undefined
+  const validatorOf = (of: JsonSchema): PartChecker => ofTenant ? partChecker(of, patterns, false) : compileValidator(of, 'body')
+  let validate: PartChecker | undefined
+  let validateItems: PartChecker | undefined
   return ({ body }, budget) => {
     if (body === undefined || body === null) {
       return isRequired ? [{ path: '/body', message: 'is required: send a JSON object', keyword: 'required' }] : null

@@ -14,7 +14,7 @@ import { jsonExcess } from '../json/bounds.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { parseJson } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
-import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
+import { type FaultList, membersIn, nearest, pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
 import { errorDetails, lazyValidator, validationError } from '../validation/validator.js'
 import { compileAddress } from './address.js'
@@ -191,7 +191,7 @@ function schemaCheck (schema: TSchema): ParamsCheck {
   return {
     declared (params, pointer, { faults }) {
       const errors = errorsOf(params).filter(({ instancePath, keyword, schemaPath }) => {
-        const value = valueAt(params, instancePath)
+        const value = membersIn(instancePath).reduce<unknown>(member, params)
         // A template is checked once its value is known.
         if (instancePath === '') return true
         if (typeof value === 'string') return !hasTemplate(value)
@@ -234,15 +234,6 @@ function readCheck (references: readonly Reference[], required: readonly Referen
 
 function namesIn (references: readonly Reference[]): string[] {
   return references.flatMap(({ source, path: [name] }) => source === 'params' && name !== undefined ? [String(name)] : [])
-}
-
-function valueAt (value: unknown, pointer: string): unknown {
-  let found = value
-  for (const name of pointer.split('/').slice(1)) {
-    const key = name.replaceAll('~1', '/').replaceAll('~0', '~')
-    found = (isRecord(found) || Array.isArray(found)) && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined
-  }
-  return found
 }
 
 function holdsTemplate (value: unknown): boolean {

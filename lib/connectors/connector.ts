@@ -140,9 +140,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
 
 /** Contexts of built-in connectors are the same for every document. */
 function builtInActions (definition: ConnectorDefinition): CompiledConnector['action'] {
-  const known = compiledActions.get(definition)
-  if (known !== undefined) return known
-  const actions = actionsOf(definition, '', ownTexts)
+  const actions = compiledActions.get(definition) ?? actionsOf(definition, '', ownTexts)
   compiledActions.set(definition, actions)
   return actions
 }

@@ -2,7 +2,7 @@
 import type { Env } from '../expressions/environment.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import { FaultList, nearest, pointerTo, withoutFaults } from '../schema/faults.js'
+import { FaultList, listed, nearest, pointerTo, withoutFaults } from '../schema/faults.js'
 import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import { builtIn } from './built-in/index.js'
 import { compileCall } from './call.js'
@@ -121,7 +121,7 @@ function callOf (
     const known = Object.keys(definition.actions)
     faults.add(
       `${pointer}/action`,
-      `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": expected one of ${listed(known)}`,
+      `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": expected one of ${listed(known, maxNamed)}`,
       nearest(declared.action, known)
     )
     return null
@@ -155,11 +155,7 @@ function builtInEntry (
 const maxNamed = 40
 
 function namesIn (entries: ReadonlyMap<string, Entry>): string {
-  return listed([...new Set([...entries.values()].map(({ definition }) => definition.name))])
-}
-
-function listed (names: readonly string[]): string {
-  return names.slice(0, maxNamed).join(', ') + (names.length > maxNamed ? ', ...' : '')
+  return listed([...new Set([...entries.values()].map(({ definition }) => definition.name))], maxNamed)
 }
 
 function once<Value> (make: () => Value): () => Value {

@@ -81,9 +81,6 @@ function position (text: string, offset: number): string {
 /** Nested levels; a document of routes needs about ten. */
 const maxDepth = 64
 
-/** Names that reach an object's prototype instead of a member. */
-const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
-
 /**
  * Copies a document: objects and arrays are fresh and plain, undefined members are left out. These are refused with a fault and left out:
  * members that refer back to an object around them, are nested more than 64 levels deep or named `__proto__`, and values that JSON lacks
@@ -113,7 +110,8 @@ function plainObject (value: object, faults: FaultList, pointer: string, around:
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue
     const at = pointerTo(pointer, name)
-    if (forbiddenNames.has(name)) refuse(at, `"${name}" is not allowed as the name of a member`, faults)
+    // It would reach the copy's prototype instead of a member.
+    if (name === '__proto__') refuse(at, `"${name}" is not allowed as the name of a member`, faults)
     else copy[name] = toPlain(member, faults, at, around)
   }
   return copy

@@ -17,38 +17,28 @@ export function faultsOfRoute (pointer: string, faults: FaultList): FaultList {
 }
 
 function routeOf ({ name, path, actions, workflow, provider, secret, header, algorithm, encoding }: InboundWebhook): Route {
-  const webhook: SignatureMembers = {
-    provider,
-    secret,
-    ...header !== undefined && { header },
-    ...algorithm !== undefined && { algorithm },
-    ...encoding !== undefined && { encoding },
-    acknowledges: true
-  }
+  const webhook: SignatureMembers = { provider, secret, header, algorithm, encoding, acknowledges: true }
   return {
     path,
     method: 'post',
     description: `Receives the webhook ${name}.`,
     webhook,
-    ...actions !== undefined && { integrations: actions },
-    ...workflow !== undefined && { workflow },
+    integrations: actions,
+    workflow,
     // An asynchronous workflow always has this response.
     ...workflow?.async !== true && { response: { received: true } }
   }
 }
 
 class WebhookFaults extends FaultList {
-  readonly #faults: FaultList
-
-  constructor (faults: FaultList) {
+  constructor (private readonly target: FaultList) {
     super()
-    this.#faults = faults
   }
 
   override take (faults: readonly Fault[]): void {
     const placed = faults.map((fault) => ({ ...fault, pointer: placeOf(fault.pointer) }))
     super.take(placed)
-    this.#faults.take(placed)
+    this.target.take(placed)
   }
 }
 

@@ -3,7 +3,8 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { locationOf } from '../compiler/location.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
 import type { CompiledRoute } from '../compiler/route.js'
-import { takesIdempotencyKey } from '../compiler/write-headers.js'
+import { isRead, takesIdempotencyKey } from '../compiler/write-headers.js'
+import { noScope } from '../expressions/no-scope.js'
 import type { Scope } from '../expressions/types.js'
 import { tagOfBody, withTag } from '../http/caching.js'
 import { idempotencyHeader, idempotencyKeyIn } from '../http/idempotency-key.js'
@@ -20,7 +21,6 @@ import { secretsFor } from './secrets.js'
 import type { Origin, RouteServices } from './services.js'
 
 const contentType = 'application/json; charset=utf-8'
-const noSecrets: Scope['secrets'] = new Map()
 
 /**
  * A step that must undo its work after a later failure calls the next step: `receive` removes files, `claim` frees the
@@ -78,10 +78,10 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   async #receiveForm (files: NonNullable<CompiledRoute['files']>): Promise<string> {
     const { validateForm } = this.route.request
-    const form = await provided(this.services.files(), 'files').receive(this.request, {
-      files,
-      validate: (fields) => validateForm?.(fields)
-    })
+    const forms = this.services.files()
+    // The start of the server has checked the plugins that the route uses.
+    if (forms === null) throw new Error('the plugin files is not registered')
+    const form = await forms.receive(this.request, { files, validate: (fields) => validateForm?.(fields) })
     this.request.receivedForm = form
     this.request.body = form.fields
     try {
@@ -112,7 +112,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Collects the values that templates and expressions read. */
   async resolve (): Promise<string> {
     const { webhooks, dashboardPermission } = this.services
-    const secrets = this.route.secrets.length === 0 ? noSecrets : await secretsFor(this.route, this.services, this.request)
+    const secrets = this.route.secrets.length === 0 ? noScope.secrets : await secretsFor(this.route, this.services, this.request)
     const access = this.#hasFullAccess(dashboardPermission)
     const fullAccess = typeof access === 'boolean' ? access : await access
     const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
@@ -230,11 +230,6 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 }
 
-/** A read-only route: callers may cache its response and revalidate it with `If-None-Match`. */
-function isRead (route: CompiledRoute): boolean {
-  return route.method === 'GET' && route.workflow === null && !writes(route)
-}
-
 /** Whether results of the route wait for a further query or call. */
 function waits ({ queries, integrations }: CompiledRoute): boolean {
   return queries.length + integrations.length > 1
@@ -263,10 +258,4 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers),
     depth: request.signed === true ? depthOf(request.headers) : 0
   }
-}
-
-/** Never throws for a compiled route: the start of the server has checked the plugins that it uses. */
-function provided<Service> (service: Service | null, plugin: string): Service {
-  if (service === null) throw new Error(`the plugin ${plugin} is not registered`)
-  return service
 }

@@ -4,7 +4,7 @@ import type { CacheStore } from '../cache/store.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
-import type { Engine, Isolation, Session } from '../database/engine.js'
+import type { Engine, Isolation } from '../database/engine.js'
 import { ColumnsError } from '../database/failures.js'
 import { failure, isFailure } from '../errors.js'
 import { expressionFaults, type PlaceOf } from '../expressions/condition.js'
@@ -78,40 +78,33 @@ async function run (
   if (copies !== null) copies(scope, 0)
   const calls = route.integrations.length > 0
   const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
-  if ((writes || form !== null) && !calls) {
-    const body = await engine.transaction(options, async (session) => {
-      const stores = storesOf(session, firestore, held)
-      if (guard !== undefined) await guard.check(stores)
-      await form?.complete(session)
-      const result = await runQueries(route, scope, stores)
-      const body = bodyOf(route, result, scope)
-      reportCreated(result, caller)
-      if (once !== undefined) await once.answered(session, body)
-      return body
-    })
-    once?.kept()
-    form?.keep()
-    await written?.()
-    return body
-  }
-  const result = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
+  /** Set if the response is made in the transaction of the writes. */
+  let body: string | undefined
+  const isWhole = (writes || form !== null) && !calls
+  const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
-      const stores = storesOf(session, firestore, held)
+      const stores: Stores = { sql: (bound) => session.text(bound.statement, bound.values), documents: firestore, held }
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
       const result = await runQueries(route, scope, stores)
-      if (once !== undefined && writes) await once.written(session)
+      if (isWhole) {
+        body = bodyOf(route, result, scope)
+        reportCreated(result, caller)
+        await once?.answered(session, body)
+      } else if (writes) await once?.written(session)
       return result
     })
     : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore, held })
+  if (isWhole) once?.kept()
   // The written rows name the files, even if a later call fails.
-  if (writes) form?.keep()
+  if (isWhole || writes) form?.keep()
   if (written !== undefined) await written()
+  if (body !== undefined) return body
   const last = calls ? await runIntegrations(route, scope, caller) : null
   const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), resultKind: 'value' as const } : result
-  const body = bodyOf(route, shown, scope, last)
+  const shownBody = bodyOf(route, shown, scope, last)
   reportCreated(result, caller)
-  return body
+  return shownBody
 }
 
 /**
@@ -147,10 +140,6 @@ async function runOnFirestore (
     once.kept()
   }
   return body
-}
-
-function storesOf (session: Session, documents: DocumentSession | null, held: HeldResults | undefined): Stores {
-  return { sql: (bound) => session.text(bound.statement, bound.values), documents, held }
 }
 
 function reportCreated ({ text, resultKind }: Result, { created }: Caller): void {

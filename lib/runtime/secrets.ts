@@ -41,20 +41,13 @@ export function secretsFor (
   request: Pick<RouteCall, 'tenant' | 'log'>
 ): SecretValues | Promise<SecretValues> {
   if (route.secrets.length === 0) return none
+  const { secrets } = source
   const { tenant } = request
-  if (source.secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
-  return whenKnown(source.secrets.values(tenant.id), (values) => used(route, values, source, tenant.id, request))
-}
-
-function used (
-  route: CompiledRoute,
-  values: SecretValues,
-  source: SecretSource,
-  tenant: Owner,
-  request: Pick<RouteCall, 'tenant' | 'log'>
-): SecretValues {
-  source.secrets?.accessed(tenant, route.secrets)
-  return warnOfMissing(route, values, source, request)
+  if (secrets === null || tenant === null || tenant === undefined) return warnOfMissing(route, none, source, request)
+  return whenKnown(secrets.values(tenant.id), (values) => {
+    secrets.accessed(tenant.id, route.secrets)
+    return warnOfMissing(route, values, source, request)
+  })
 }
 
 function warnOfMissing (

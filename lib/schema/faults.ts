@@ -35,12 +35,9 @@ export function formatFault ({ pointer, location, message, suggestion }: Fault):
 /** Collects faults while a document is checked and compiled. */
 export class FaultList {
   readonly faults: Fault[] = []
-  readonly #limit: number
 
   /** At `limit` faults, a ConfigError of all of them is thrown. Default: no limit. */
-  constructor (limit = Infinity) {
-    this.#limit = limit
-  }
+  constructor (private readonly limit = Infinity) {}
 
   add (pointer: string, message: string, suggestion?: string): void {
     this.take([suggestion === undefined ? { pointer, message } : { pointer, message, suggestion }])
@@ -49,12 +46,12 @@ export class FaultList {
   /** Adds faults that another list collected. */
   take (faults: readonly Fault[]): void {
     this.faults.push(...faults)
-    if (this.faults.length >= this.#limit) throw new ConfigError(this.faults, true)
+    if (this.faults.length >= this.limit) throw new ConfigError(this.faults, true)
   }
 
   /** An empty list with the same limit, for faults that may be discarded. */
   scratch (): FaultList {
-    return new FaultList(this.#limit)
+    return new FaultList(this.limit)
   }
 
   /** Throws a ConfigError if there are faults. */
@@ -76,6 +73,11 @@ export function pointerTo (base: string, ...members: (string | number)[]): strin
   let pointer = base
   for (const member of members) pointer += typeof member === 'number' ? `/${member}` : `/${escaped(member)}`
   return pointer
+}
+
+/** The members of a JSON Pointer. */
+export function membersIn (pointer: string): string[] {
+  return pointer.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
 /** Skips the replacement for ordinary names; a document has many. */
@@ -102,6 +104,11 @@ export function nearest (word: string, candidates: Iterable<string>): string | u
 export function meant (word: string, candidates: Iterable<string>): string {
   const suggestion = nearest(word, candidates)
   return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
+}
+
+/** The first names, for a message. */
+export function listed (names: readonly string[], most: number): string {
+  return names.slice(0, most).join(', ') + (names.length > most ? ', ...' : '')
 }
 
 /** The number of inserted, removed, replaced or swapped letters (optimal string alignment); it stops counting at `enough`. */

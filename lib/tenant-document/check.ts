@@ -25,8 +25,8 @@ import { Workflow } from '../schema/workflow.js'
 import { createWorkflowSet, type WorkflowContext, type WorkflowSet } from '../workflows/index.js'
 import { maxFaults, membersOf } from './bounds.js'
 import { connectorsOf, routeContextOf, type TakenRoute, type TenantDocumentContext } from './context.js'
-import { compose, readingOf, readSections } from './read.js'
-import { type TenantDocument, type TenantRateLimit, TenantRoute } from './schema.js'
+import { compose, readingOf, readSections, type TenantDocument } from './read.js'
+import { type TenantRateLimit, TenantRoute } from './schema.js'
 import { secretParts } from './secret-parts.js'
 
 // The maximum segments of a path: the cost of building a router grows with their number times the number of routes.

@@ -10,7 +10,7 @@ import type { Functions } from '../schema/function.js'
 import type { Pagination } from '../schema/pagination.js'
 import type { Tenancy } from '../schema/tenancy.js'
 import type { StepKinds } from '../workflows/types.js'
-import type { TenantDocument } from './schema.js'
+import type { TenantDocument } from './read.js'
 
 /** A route of the server itself: a built-in one, one of the platform's document, or one of the embedding app. */
 export interface TakenRoute {
@@ -49,35 +49,34 @@ export interface TenantDocumentContext {
   readonly firestore?: RouteContext['firestore']
 }
 
-const platformCache = { enabled: true, ttl: 60 } // s
-
 /**
  * The context for the routes of a tenant's document.
  *
  * @param checked the document was accepted when it was saved, so its limits are not checked again. Default: false.
  */
 export function routeContextOf (
-  document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
+  document: Partial<Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>>,
   context: Omit<TenantDocumentContext, 'taken'>,
   checked = false
 ): Omit<RouteContext, 'faults'> {
-  const { env, tenancy, pagination, catalogue, cache: platform = platformCache } = context
-  const { cache = { enabled: true } } = document
+  const { env, tenancy, pagination, catalogue, cache: platform = { enabled: true, ttl: 60 }, functions = {} } = context
+  const { stepKinds, messages, fileRules, firestore } = context
+  const { cache = { enabled: true, ttl: undefined } } = document
   return {
     catalogue,
     env: visibleEnv(env, tenancy),
     pagination,
-    functions: Object.fromEntries(Object.entries(context.functions ?? {}).filter(([, { tenants }]) => tenants === true)),
+    functions: Object.fromEntries(Object.entries(functions).filter(([, { tenants }]) => tenants === true)),
     sharedTables: new Set(tenancy.sharedTables),
     origin: 'tenant',
     checked,
     envNames: new Set(tenancy.env),
     cache: { enabled: platform.enabled && cache.enabled, ttl: cache.ttl ?? platform.ttl },
-    stepKinds: context.stepKinds,
-    messages: context.messages,
-    fileRules: context.fileRules,
-    firestore: context.firestore,
-    ...(checked && { connectors: connectorsOf(document, context) })
+    stepKinds,
+    messages,
+    fileRules,
+    firestore,
+    connectors: checked ? connectorsOf(document, context) : undefined
   }
 }
 
@@ -86,7 +85,7 @@ export function routeContextOf (
  * without a list the document must have been checked.
  */
 export function connectorsOf (
-  document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>,
+  document: Partial<Pick<TenantDocument, 'credentials' | 'customIntegrations'>>,
   { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>,
   faults?: FaultList,
   secretUses?: SecretUses
@@ -97,7 +96,7 @@ export function connectorsOf (
     envNames: new Set(tenancy.env),
     faults: faults ?? new FaultList(),
     checked: faults === undefined,
-    ...secretUses !== undefined && { secretUses }
+    secretUses
   })
 }
 

@@ -10,7 +10,7 @@ import type { Route } from '../schema/route.js'
 import { TenantCors } from '../schema/server.js'
 import { Webhooks } from '../schema/webhook.js'
 import type { Workflow } from '../schema/workflow.js'
-import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
+import { Settings, TenantCache, TenantDocument as Schema, TenantRateLimit } from './schema.js'
 
 /**
  * Reads a document that was checked when it was saved, adds its defaults, and freezes it; its routes and workflows are taken
@@ -25,7 +25,7 @@ export function readTenantDocument (stored: unknown): TenantDocument {
   if (!isList<Route>(routes) || !isList<Workflow>(workflows)) {
     throw new Error('the routes or workflows of a saved document are not an array')
   }
-  return compose(sections, routes.map(deepFreeze), workflows.map(deepFreeze))
+  return compose(sections, routes, workflows)
 }
 
 /** The options for reading a tenant's document: templates are not resolved before compilation. */
@@ -37,28 +37,27 @@ export function readingOf (faults: FaultList): Reading {
 export function readSections (members: Readonly<Record<string, unknown>>, reading: Reading): Sections {
   // Routes and workflows that are not arrays are reported here too.
   const rest = Object.fromEntries(Object.entries(members).filter(([name, value]) => !(listed.has(name) && Array.isArray(value))))
-  return new Sections(read(TenantDocument, rest, '', reading), reading.faults.faults)
+  return new Sections(read(Schema, rest, '', reading), reading.faults.faults)
 }
 
 const listed: ReadonlySet<string> = new Set(['routes', 'workflows'])
 
+/** A tenant's document with its defaults. */
+export type TenantDocument = ReturnType<typeof compose>
+
 /** Composes the document from valid sections. */
-export function compose (sections: Sections, routes: Route[], workflows: Workflow[]): TenantDocument {
-  const credentials = sections.get('credentials', Credentials)
-  const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
+export function compose (sections: Sections, routes: readonly Route[], workflows: readonly Workflow[]) {
   const rateLimit = sections.get('rateLimit', TenantRateLimit)
-  const cache = sections.get('cache', TenantCache)
-  const cors = sections.get('cors', TenantCors)
   return deepFreeze({
-    routes: Object.freeze(routes),
+    routes,
     settings: sections.get('settings', Settings) ?? {},
-    workflows: Object.freeze(workflows),
+    workflows,
     webhooks: sections.get('webhooks', Webhooks) ?? [],
-    ...credentials !== undefined && { credentials },
-    ...customIntegrations !== undefined && { customIntegrations },
-    ...rateLimit !== undefined && { rateLimit: withDefaultRule(rateLimit) },
-    ...cache !== undefined && { cache },
-    ...cors !== undefined && { cors }
+    credentials: sections.get('credentials', Credentials),
+    customIntegrations: sections.get('customIntegrations', CustomIntegrations),
+    rateLimit: rateLimit && withDefaultRule(rateLimit),
+    cache: sections.get('cache', TenantCache),
+    cors: sections.get('cors', TenantCors)
   })
 }
 

@@ -6,7 +6,7 @@ import { RateLimit, type WithDefaultRule } from '../schema/limits.js'
 import { Route } from '../schema/route.js'
 import { TenantCors } from '../schema/server.js'
 import { Webhooks } from '../schema/webhook.js'
-import { type Workflow, Workflows } from '../schema/workflow.js'
+import { Workflows } from '../schema/workflow.js'
 
 export const maxRoutes = 500
 export const maxWorkflows = 100
@@ -77,19 +77,3 @@ export const TenantDocument = ClosedObject({
   webhooks: Type.Optional(Bounded(Webhooks, { maxItems: 20 })),
   customIntegrations: Type.Optional(Bounded(CustomIntegrations, { maxItems: maxCustomIntegrations }))
 }, { description: "A tenant's document: its own routes and their settings." })
-
-/** A tenant's document with its defaults. */
-export interface TenantDocument {
-  readonly routes: readonly Route[]
-  readonly settings: Readonly<Record<string, unknown>>
-  readonly credentials?: Credentials
-  readonly customIntegrations?: CustomIntegrations
-  /** Default: the platform's rules. */
-  readonly rateLimit?: TenantRateLimit
-  /** Default: the platform's cache settings. */
-  readonly cache?: TenantCache
-  /** The origins that may call the API for this tenant. */
-  readonly cors?: TenantCors
-  readonly webhooks: Webhooks
-  readonly workflows: readonly Workflow[]
-}

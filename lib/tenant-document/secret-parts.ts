@@ -1,9 +1,9 @@
 /** The parts of a tenant's document that only callers with permission for secrets can change. */
+import { member } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
-import { pointerTo } from '../schema/faults.js'
-import type { TenantDocument } from './schema.js'
+import { membersIn, pointerTo } from '../schema/faults.js'
+import type { TenantDocument } from './read.js'
 
 /**
  * JSON Pointers of the parts that read a secret, and of the connectors and settings that these parts use. A changed connector or
@@ -35,16 +35,10 @@ export function keepsParts (pointers: readonly string[], document: unknown, befo
     return texts
   }
   return pointers.every((pointer) => {
-    const [section = '', name] = pointer.split('/').slice(1).map((token) => token.replaceAll('~1', '/').replaceAll('~0', '~'))
+    const [section = '', name] = membersIn(pointer)
     const members = member(document, section)
     if (name === undefined) return stringifyJson(members) === stringifyJson(member(before, section))
     const text = stringifyJson(member(members, name))
     return Array.isArray(members) ? listed(section).has(text) : text === stringifyJson(member(member(before, section), name))
   })
-}
-
-function member (value: unknown, name: string): unknown {
-  const list: readonly unknown[] | null = Array.isArray(value) ? value : null
-  if (list !== null) return list[Number(name)]
-  return isRecord(value) && Object.hasOwn(value, name) ? value[name] : undefined
 }

@@ -170,16 +170,14 @@ function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
   }
 }
 
-export type ReadBody = (request: FastifyRequest, body: Buffer, provider: WebhookProvider) => Promise<unknown>
-
 /** Parses a signed body. Rejects with `badRequest` if the body does not match its Content-Type. */
-function createReadBody (app: FastifyInstance): ReadBody {
+function createReadBody (app: FastifyInstance) {
   const parseJson = createJsonParser(app)
   const json = async (request: FastifyRequest, body: Buffer) =>
     await new Promise<unknown>((resolve, reject) => {
       parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
     })
-  return async (request, body, provider) => {
+  return async (request: FastifyRequest, body: Buffer, provider: WebhookProvider): Promise<unknown> => {
     const type = request.headers['content-type']
     if (type === undefined) return undefined
     if (!isForm(type)) return await json(request, body)

@@ -19,31 +19,18 @@ import { type Serving, servingCalls } from './serving.js'
 const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
 const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
 
-export interface Readiness {
-  /**
-   * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
-   * migrations are still pending.
-   */
-  whenMigrated<Body>(handle: () => Promise<Body>): Promise<Body>
-  /**
-   * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
-   * would show a later change.
-   */
-  schemaChanged(): TenantryError
-}
+export type Readiness = Awaited<ReturnType<typeof createReadiness>>
 
 const made = new WeakMap<Engine, Promise<Readiness>>()
 
 /** The readiness that all routes on an engine share. */
 export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
-  const known = made.get(engine)
-  if (known !== undefined) return known
-  const readiness = createReadiness(engine, log)
+  const readiness = made.get(engine) ?? createReadiness(engine, log)
   made.set(engine, readiness)
   return readiness
 }
 
-async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+async function createReadiness (engine: Engine, log: FastifyBaseLogger) {
   let pending = !engine.isMigrated && (await engine.pendingMigrations()).length > 0
   let lookedAt = performance.now()
   let refreshedAt = -Infinity
@@ -57,8 +44,16 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   }
 
   return {
-    whenMigrated: (handle) => pending ? recheck().then(handle) : handle(),
-    schemaChanged () {
+    /**
+     * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
+     * migrations are still pending.
+     */
+    whenMigrated: <Body>(handle: () => Promise<Body>): Promise<Body> => pending ? recheck().then(handle) : handle(),
+    /**
+     * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
+     * would show a later change.
+     */
+    schemaChanged (): TenantryError {
       if (performance.now() - refreshedAt >= recheckAfter) {
         refreshedAt = performance.now()
         engine.refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
@@ -72,17 +67,7 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
  * The compiled routes that serve now. When the database's tables change, all routes are recompiled off the request path and
  * swapped in one step. A request in progress finishes on the routes it started with.
  */
-export interface Generation {
-  /** Each route's declaration and its first compilation, in the order of the document. */
-  readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
-  /** The route that serves now; null if it no longer fits the database. */
-  route(index: number): CompiledRoute | null
-  /** The `GET` route that serves now on the same path; null if there is none. */
-  readOnPath(index: number): CompiledRoute | null
-  /** The documentation of the route that serves now. If the route no longer fits the database, that of its last working version. */
-  documentation(index: number): RouteDocumentation | undefined
-  close(): void
-}
+export type Generation = ReturnType<typeof createGeneration>
 
 /** Compiles every route. Throws one ConfigError with the faults of all routes. */
 export function createGeneration (
@@ -90,7 +75,7 @@ export function createGeneration (
   context: Omit<RouteContext, 'faults' | 'catalogue' | 'workflows'>,
   engine: Engine,
   log: FastifyBaseLogger
-): Generation {
+) {
   const faults = new FaultList()
   let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults })
   faults.throwIfAny()
@@ -111,10 +96,14 @@ export function createGeneration (
   const readOf = (index: number) => reads.get(routes[index]!.declared.path) ?? -1
 
   return {
+    /** Each route's declaration and its first compilation, in the order of the document. */
     routes,
-    route: (index) => current[index] ?? null,
-    readOnPath: (index) => current[readOf(index)] ?? null,
-    documentation (index) {
+    /** The route that serves now; null if it no longer fits the database. */
+    route: (index: number): CompiledRoute | null => current[index] ?? null,
+    /** The `GET` route that serves now on the same path; null if there is none. */
+    readOnPath: (index: number): CompiledRoute | null => current[readOf(index)] ?? null,
+    /** The documentation of the route that serves now. If the route no longer fits the database, that of its last working version. */
+    documentation (index: number): RouteDocumentation | undefined {
       const route = latest[index]
       return route === undefined ? undefined : documentRoute(route.declared, route.compiled, latest[readOf(index)]?.compiled)
     },

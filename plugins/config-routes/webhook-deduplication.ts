@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { type Kysely, sql } from 'kysely'
+import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -104,9 +104,13 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
       const { tenant } = delivery
       const holder = randomUUID()
       if (await hold(delivery, holder) === 'handled') return undefined
-      const change = async (set: { held_until: Date | null }) => await own(dbFor(tenant), delivery, holder).set(set).execute()
+      const isMine = ({ and }: ExpressionBuilder<SystemTables, 'tenantry.webhook_receipts'>) =>
+        and({ tenant_id: tenant, path: delivery.path, id: delivery.id, holder })
+      const change = async (heldUntil: Date | null) =>
+        await dbFor(tenant).updateTable('tenantry.webhook_receipts').set({ held_until: heldUntil }).where(isMine)
+          .where('held_until', 'is not', null).execute()
       const renewal = setInterval(() => {
-        change({ held_until: new Date(now() + leaseMs) }).catch((err: unknown) =>
+        change(new Date(now() + leaseMs)).catch((err: unknown) =>
           log.warn({ err, tenant }, 'a webhook takes long, and its claim could not be renewed')
         )
       }, renewEvery).unref()
@@ -114,27 +118,17 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
         const result = await work()
         clearInterval(renewal)
         // The work is not undone if this write fails. At worst, the delivery is handled again.
-        await change({ held_until: null }).catch((err: unknown) =>
+        await change(null).catch((err: unknown) =>
           log.warn({ err, tenant }, 'a webhook was processed, but its receipt could not be written')
         )
         return result
       } catch (error) {
         clearInterval(renewal)
-        await dbFor(tenant).deleteFrom('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', delivery.path).where(
-          'id',
-          '=',
-          delivery.id
+        await dbFor(tenant).deleteFrom('tenantry.webhook_receipts').where(isMine).execute().catch((err: unknown) =>
+          log.warn({ err, tenant }, 'a webhook failed, and its claim lasts for another minute')
         )
-          .where('holder', '=', holder).execute().catch((err: unknown) =>
-            log.warn({ err, tenant }, 'a webhook failed, and its claim lasts for another minute')
-          )
         throw error
       }
     }
   }
-}
-
-function own (db: Kysely<SystemTables>, { tenant, path, id }: DeliveryKey, holder: string) {
-  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id)
-    .where('holder', '=', holder).where('held_until', 'is not', null)
 }

@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import { type AsyncCache, createAsyncCache } from '../../lib/cache/async-cache.js'
+import { sharedByText } from '../../lib/cache/weak-memo.js'
 import { candidatesFor, rowPathsOf } from '../../lib/compiler/location.js'
 import { type CompiledRoute, compileRoute, type RouteContext } from '../../lib/compiler/route.js'
 import { compiledParts } from '../../lib/compiler/route-parts.js'
@@ -32,7 +33,7 @@ export interface LoadParts {
   readonly catalogue: () => Catalogue
   /** The context for compiling the routes of a document. */
   readonly context: (
-    document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
+    document: Partial<Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>>,
     tables: Catalogue
   ) => Omit<RouteContext, 'faults'>
   readonly log: FastifyBaseLogger
@@ -66,17 +67,13 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
         () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }),
         candidatesFor(route, rowPaths)
       )
-    return await createTenantRoutes({
-      tenant,
+    const generation = `v${version} ${createdAt.getTime()} `
+    return {
       version,
-      generation: `v${version} ${createdAt.getTime()} `,
       weight: weightOf(document, routes.map(({ value }) => value), rest.workflows),
-      routes,
-      rateLimit,
-      catalogue,
-      compile,
-      workflows: { workflows: rest.workflows, context: contextOf }
-    })
+      workflows: { workflows: rest.workflows, context: contextOf },
+      ...await createTenantRoutes({ tenant, generation, routes, rateLimit, catalogue, compile })
+    }
   }
 
   const empty = readTenantDocument({})
@@ -155,38 +152,20 @@ function unreadable (): never {
 // tenant (its scope does), and mostly not on the path. Tenants with equal routes share one copy as long as one of them is loaded. Shared
 // memory is also more often in the processor's cache when the next tenant's request needs it.
 
-/**
- * Compiles the route, or returns the one compiled for the same tables. null if the route does not fit the tables.
- * @param others the parts of other routes of the document that the route depends on
- */
-export type CompileShared = (
-  route: Route,
-  tables: Catalogue,
-  compile: () => CompiledRoute | null,
-  others?: readonly object[]
-) => CompiledRoute | null
-
 /** @param settings everything else in its document that a compiled route depends on */
-export function createSharedRoutes (): (settings: unknown) => CompileShared {
-  const byTables = new WeakMap<Catalogue, Map<string, WeakRef<CompiledRoute>>>()
-  const gone = new FinalizationRegistry<{ of: Map<string, WeakRef<CompiledRoute>>, key: string }>(({ of, key }) => {
-    if (of.get(key)?.deref() === undefined) of.delete(key)
-  })
+export function createSharedRoutes () {
+  const byTables = new WeakMap<Catalogue, ReturnType<typeof sharedByText<CompiledRoute | null>>>()
 
-  return (settings) => {
+  return (settings: unknown) => {
     const prefix = stringifyJson(settings ?? null)
-    return (route, tables, compile, others = []) => {
-      const of = byTables.get(tables) ?? new Map<string, WeakRef<CompiledRoute>>()
-      byTables.set(tables, of)
-      const key = createHash('sha256').update(prefix).update(stringifyJson([compiledParts(route), others])).digest('base64')
-      const known = of.get(key)?.deref()
-      if (known !== undefined) return known
-      const compiled = compile()
-      if (compiled !== null) {
-        of.set(key, new WeakRef(compiled))
-        gone.register(compiled, { of, key })
-      }
-      return compiled
+    /**
+     * Compiles the route, or returns the one compiled for the same tables. null if the route does not fit the tables.
+     * @param others the parts of other routes of the document that the route depends on
+     */
+    return (route: Route, tables: Catalogue, compile: () => CompiledRoute | null, others: readonly object[] = []): CompiledRoute | null => {
+      const shared = byTables.get(tables) ?? sharedByText<CompiledRoute | null>()
+      byTables.set(tables, shared)
+      return shared(createHash('sha256').update(prefix).update(stringifyJson([compiledParts(route), others])).digest('base64'), compile)
     }
   }
 }
@@ -206,7 +185,7 @@ export interface LoadedOptions {
 }
 
 export function createLoaded ({ max, load, events, log }: LoadedOptions) {
-  const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache<TenantRoutes, Owner>({
+  const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache({
     max,
     load: (tenant) => load(tenant, cache.peek(tenant)),
     weight: { max, of: ({ weight }) => Math.min(weight, max) }

@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { type Precondition, requireMatch } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { listed } from '../../lib/schema/faults.js'
 import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import { refuse } from '../../lib/tenant-document/read.js'
 import type { ConfigStore, SavedDocument } from './store.js'
@@ -62,7 +63,6 @@ export function createConfigService (
      * `match`, and `versionConflict` if another save happened in between.
      */
     async save ({ tenant, document, actor, match, dryRun, usesSecrets }: Save): Promise<SaveResult> {
-      // Secret-reading parts were compared with exactly this earlier document.
       const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
       /** The parts that read secrets were compared with the document before, and with no other. */
       const guardSame = (version: number) => {
@@ -78,7 +78,7 @@ export function createConfigService (
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
       if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
         throw failure('forbidden', {
-          message: `To add or change ${listed(secretParts)} you also need the permission secrets:write, because a secret is used there`
+          message: `To add or change ${listed(secretParts, maxPointers)} you also need the permission secrets:write, because a secret is used there`
         })
       }
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
@@ -100,8 +100,4 @@ export function createConfigService (
 
 export function tagOf (version: number): string {
   return `"${version}"`
-}
-
-function listed (pointers: readonly string[]): string {
-  return pointers.slice(0, maxPointers).join(', ') + (pointers.length > maxPointers ? ', ...' : '')
 }

@@ -19,20 +19,6 @@ import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/ru
 import type { WorkflowDocument } from '../workflows/documents.js'
 import { type RouteMatch, RouteTable } from './route-table.js'
 
-export interface TenantRoute extends Origin {
-  readonly declared: Route
-  /** Method and path. */
-  readonly id: string
-  /** The tenant's own limit; null if only the server's limit counts. */
-  readonly limit: Limit | null
-  /** Compiled for the current tables; null if the route no longer fits them. */
-  compiled(): CompiledRoute | null
-  /** The route was requested at least once. */
-  readonly used: boolean
-  /** The route's part of `/doc`, by the current tables. Compiles an unused route without keeping it. */
-  documentation(): RouteDocumentation | undefined
-}
-
 export interface TenantRoutes {
   /** The version of the document; 0 without one. */
   readonly version: number
@@ -49,41 +35,33 @@ export interface TenantRoutes {
 
 export interface TenantRoutesSource {
   readonly tenant: Owner
-  readonly version: number
   /** Unique among all documents, also those of an earlier tenant with the same id. */
   readonly generation: string
-  readonly weight: number
   readonly routes: readonly { readonly pointer: string, readonly value: Route }[]
   readonly rateLimit?: RateLimitOptions | undefined
   readonly catalogue: () => Catalogue
   readonly compile: (route: Route, tables: Catalogue) => CompiledRoute | null
-  readonly workflows: WorkflowDocument
 }
 
 /** Yields to other work: a document may have hundreds of routes. */
-export async function createTenantRoutes (
-  { tenant, version, generation, weight, routes, rateLimit, catalogue, compile, workflows }: TenantRoutesSource
-): Promise<TenantRoutes> {
-  const rules = createRules(rateLimit ?? { enabled: false }, tenant)
+export async function createTenantRoutes (source: TenantRoutesSource): Promise<Pick<TenantRoutes, 'routes' | 'find' | 'methodsOf'>> {
+  const { tenant, rateLimit = { enabled: false } } = source
+  const rules = createRules(rateLimit, tenant)
   const table = new RouteTable<TenantRoute>()
   const yielder = createYielder(tenant)
-  const mounted: Mounted[] = []
-  for (const { value: declared, pointer } of routes) {
+  const routes: TenantRoute[] = []
+  for (const { value: declared, pointer } of source.routes) {
     const method = methodOf(declared)
-    const limit = rules.limitOf(declared.rateLimit ?? null, method, declared.path)
-    const route = new Mounted(declared, pointer, generation, limit, catalogue, compile)
+    const route = new TenantRoute(declared, pointer, rules.limitOf(declared.rateLimit ?? null, method, declared.path), source)
     table.add(method, declared.path, route)
-    mounted.push(route)
+    routes.push(route)
     if (yielder.shouldYield()) await yielder.yield()
   }
-  const reads = readsByPath(mounted, ({ declared }) => declared)
-  for (const route of mounted) route.showVersionsBy(reads.get(route.declared.path))
+  const reads = readsByPath(routes, ({ declared }) => declared)
+  for (const route of routes) route.read = reads.get(route.declared.path)
 
   return {
-    version,
-    weight,
-    routes: mounted,
-    workflows,
+    routes,
     // A HEAD is answered by the route of its GET.
     find: (method, path) => table.find(method === 'HEAD' ? 'GET' : method, path),
     methodsOf (path, counts) {
@@ -93,78 +71,61 @@ export async function createTenantRoutes (
   }
 }
 
-class Mounted implements TenantRoute {
-  readonly declared: Route
+export class TenantRoute implements Origin {
+  /** Method and path. */
   readonly id: string
   readonly generation: string
   readonly placeOf: PlaceOf
-  readonly limit: Limit | null
-  readonly #catalogue: () => Catalogue
-  readonly #compile: TenantRoutesSource['compile']
-  #read: Mounted | undefined
+  /** The document's `GET` route on the same path. */
+  read: TenantRoute | undefined
   #of: Catalogue | undefined
   #compiled: CompiledRoute | null = null
 
+  /** `limit`: the tenant's own limit; null if only the server's limit counts. */
   constructor (
-    declared: Route,
+    readonly declared: Route,
     pointer: string,
-    generation: string,
-    limit: Limit | null,
-    catalogue: () => Catalogue,
-    compile: TenantRoutesSource['compile']
+    readonly limit: Limit | null,
+    private readonly source: Pick<TenantRoutesSource, 'generation' | 'catalogue' | 'compile'>
   ) {
-    this.declared = declared
     this.id = `${methodOf(declared)} ${declared.path}`
-    this.generation = generation
-    this.placeOf = (place) => placeWithin(pointer, place)
-    this.limit = limit
-    this.#catalogue = catalogue
-    this.#compile = compile
+    this.generation = source.generation
+    // Routes with the same text share their compiled form, whose places are relative to the route. Only a workflow that the route names
+    // by `ref` has an absolute place.
+    this.placeOf = (place) => place.startsWith('/workflows/') ? place : placeInWebhook(pointer + place)
   }
 
+  /** Compiled for the current tables; null if the route no longer fits them. */
   compiled (): CompiledRoute | null {
-    const tables = this.#catalogue()
+    const tables = this.source.catalogue()
     if (this.#of !== tables) {
       this.#of = tables
-      this.#compiled = this.#compile(this.declared, tables)
+      this.#compiled = this.source.compile(this.declared, tables)
     }
     return this.#compiled
   }
 
-  /** Sets the document's `GET` route on the same path. */
-  showVersionsBy (read: Mounted | undefined): void {
-    this.#read = read
-  }
-
   readOnPath (): CompiledRoute | null {
-    return this.#read?.compiled() ?? null
+    return this.read?.compiled() ?? null
   }
 
+  /** The route was requested at least once. */
   get used (): boolean {
     return this.#of !== undefined
   }
 
+  /** The route's part of `/doc`, by the current tables. */
   documentation (): RouteDocumentation | undefined {
     const route = this.#shown()
-    return route === null ? undefined : documentRoute(this.declared, route, this.#shownRead())
-  }
-
-  /** The `GET` route on the same path, unless this route is that one. */
-  #shownRead (): CompiledRoute | undefined {
-    const read = this.#read
-    return read === undefined || read === this ? undefined : read.#shown() ?? undefined
+    if (route === null) return undefined
+    const read = this.read === undefined || this.read === this ? null : this.read.#shown()
+    return documentRoute(this.declared, route, read ?? undefined)
   }
 
   /** A route that was never requested is compiled without keeping the result. */
   #shown (): CompiledRoute | null {
-    return this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
+    return this.used ? this.compiled() : this.source.compile(this.declared, this.source.catalogue())
   }
-}
-
-/** Routes with the same text share their compiled form, whose places are relative to the route. `pointer`: the route's place. */
-function placeWithin (pointer: string, place: string): string {
-  // A workflow that the route names by `ref` has an absolute place.
-  return place.startsWith('/workflows/') ? place : placeInWebhook(pointer + place)
 }
 
 export function placedExpression (error: unknown, placeOf: PlaceOf): unknown {
