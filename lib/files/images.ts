@@ -33,11 +33,6 @@ export const imageQuery = {
 export const ImageTransform = Type.Object(imageQuery)
 export type ImageTransform = Static<typeof ImageTransform>
 
-export interface TransformedImage {
-  readonly bytes: Buffer
-  readonly contentType: string
-}
-
 /** Identifies equal transforms; null without parameters. */
 export function transformName ({ width, height, fit, format, quality }: ImageTransform): string | null {
   const parts = [['w', width], ['h', height], ['fit', fit], ['f', format], ['q', quality]].filter(([, value]) => value !== undefined)
@@ -51,7 +46,7 @@ export function transformName ({ width, height, fit, format, quality }: ImageTra
 export async function transformImage (
   original: Readable,
   { width, height, fit = 'cover', format, quality }: ImageTransform
-): Promise<TransformedImage> {
+): Promise<{ readonly bytes: Buffer, readonly contentType: string }> {
   const sharp = await loadSharp().catch((error: unknown) => {
     // Otherwise its file would stay open.
     original.destroy()

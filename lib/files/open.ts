@@ -1,23 +1,21 @@
 /** Opens the configured file store. */
+import type { S3, StorageProvider } from '../schema/files.js'
 import { createMirroredStore, type MirroredStore } from './both.js'
 import { createLocalStore } from './local.js'
-import { createS3Store, type S3Options } from './s3.js'
+import { createS3Store } from './s3.js'
 import type { ObjectStore } from './store.js'
 
-export interface StoreLog {
+interface StoreLog {
   warn(details: object, text: string): void
 }
 
-/** `supabase` and `r2` are S3-compatible services. `both` is the local disk and S3. */
-export type StorageProvider = 'local' | 's3' | 'supabase' | 'r2' | 'both'
-
-export interface FileStoreOptions {
+interface FileStoreOptions {
   /** Default: local. */
   readonly provider?: StorageProvider | undefined
   /** The folder of the local disk. */
   readonly path: string
   /** Required by every provider except `local`. */
-  readonly s3?: S3Options | undefined
+  readonly s3?: S3 | undefined
 }
 
 export const defaultFolder = './files'
@@ -32,7 +30,7 @@ export async function openFileStore ({ provider = 'local', path, s3 }: FileStore
   return store
 }
 
-async function createStore (provider: StorageProvider, path: string, s3: S3Options | undefined, log: StoreLog): Promise<RepairableStore> {
+async function createStore (provider: StorageProvider, path: string, s3: S3 | undefined, log: StoreLog): Promise<RepairableStore> {
   if (provider === 'local') return createLocalStore(path)
   if (s3 === undefined) throw new Error(`storageProvider "${provider}" needs the section "s3"`)
   const remote = await createS3Store(s3)

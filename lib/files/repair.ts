@@ -2,9 +2,8 @@
  * Repairs a file store from the rows of the database. It copies objects that one of two stores lacks from the other, and deletes
  * objects without a row. Servers may keep serving.
  */
-import type { Kysely } from 'kysely'
+import type { Kysely, Selectable } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
-import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import { isUuid } from '../identity/uuid.js'
 import { dayMs } from '../time/spans.js'
 import type { RepairableStore } from './open.js'
@@ -13,7 +12,7 @@ const pageSize = 500 // rows
 const atOnce = 8 // objects at a time
 const leastAgeMs = dayMs // minimum age of a deleted object: an upload's object may exist before its row is visible
 
-export interface RepairReport {
+interface RepairReport {
   /** Files whose object is in every store. */
   complete: number
   copied: number
@@ -25,11 +24,7 @@ export interface RepairReport {
   readonly failed: Array<{ readonly key: string, readonly error: unknown }>
 }
 
-interface FileRow {
-  readonly tenant_id: string
-  readonly id: string
-  readonly content_type: string
-}
+type FileRow = Pick<Selectable<SystemTables['tenantry.files']>, 'tenant_id' | 'id' | 'content_type'>
 
 const readable = ['ready', 'quarantined'] as const
 
@@ -45,7 +40,7 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
     const result = await store.restore?.(key, contentType) ?? (await store.stat(key) === null ? 'lost' : 'complete')
     if (result === 'complete') report.complete++
     // The file may have been deleted in the meantime.
-    else if (!await isReadable(db, tenantRef(tenant), id)) await store.delete(key)
+    else if (!isReadable(await statusOf(db, tenant, id))) await store.delete(key)
     else if (result === 'copied') report.copied++
     else report.lost.push(key)
   }
@@ -75,9 +70,14 @@ async function page (db: Kysely<SystemTables>, after: FileRow | undefined): Prom
   return await rows.where(({ eb, refTuple, tuple }) => eb(refTuple('tenant_id', 'id'), '>', tuple(after.tenant_id, after.id))).execute()
 }
 
-async function isReadable (db: Kysely<SystemTables>, tenant: Owner, id: string): Promise<boolean> {
-  return await db.selectFrom('tenantry.files').select('id')
-    .where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'in', readable).executeTakeFirst() !== undefined
+/** The status of a file; undefined without a row. */
+async function statusOf (db: Kysely<SystemTables>, tenant: string, id: string): Promise<string | undefined> {
+  const row = await db.selectFrom('tenantry.files').select('status').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+  return row?.status
+}
+
+function isReadable (status: string | undefined): boolean {
+  return readable.some((each) => each === status)
 }
 
 const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$/
@@ -86,14 +86,10 @@ const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.
 async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> {
   const [, tenant, id, name] = objectKey.exec(key) ?? []
   if (tenant === undefined || id === undefined) return true
-  if (name === undefined) {
-    return await db.selectFrom('tenantry.files').select('id').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst() !==
-      undefined
-  }
-  // A signed upload bypasses the server; its object is not needed once the file is confirmed.
-  if (name === 'upload') {
-    return await db.selectFrom('tenantry.files').select('id')
-      .where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'not in', readable).executeTakeFirst() !== undefined
+  if (name === undefined || name === 'upload') {
+    const status = await statusOf(db, tenant, id)
+    // A signed upload bypasses the server; its object is not needed once the file is confirmed.
+    return status !== undefined && (name === undefined || !isReadable(status))
   }
   if (isUuid(name)) {
     return await db.selectFrom('tenantry.file_parts').select('id')

@@ -3,19 +3,8 @@ import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Readable, type Readable as Stream } from 'node:stream'
 import { failure } from '../errors.js'
+import type { S3 } from '../schema/files.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
-
-export interface S3Options {
-  /** The address of the service. Default: Amazon's, for the region. */
-  readonly endpoint?: string | undefined
-  readonly region: string
-  /** The bucket must exist. */
-  readonly bucket: string
-  readonly accessKeyId: string
-  readonly secretAccessKey: string
-  /** The bucket is the first part of the path instead of a subdomain. Default: true with an `endpoint`. */
-  readonly forcePathStyle?: boolean | undefined
-}
 
 const partSize = 8_388_608 // bytes per part of an upload: two are in memory, and an upload has at most 10,000
 const connectionTimeout = 5_000 // ms
@@ -24,7 +13,7 @@ const maxSockets = 1_000 // each download holds one
 
 /** Rejects if the packages are missing. */
 export async function createS3Store (
-  { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3Options
+  { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3
 ): Promise<ObjectStore> {
   const { s3, Upload, getSignedUrl } = await loadPackages()
   const client = new s3.S3Client({

@@ -10,7 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
 import type { Test } from 'tap'
-import type { S3Options } from '../../lib/files/s3.js'
+import type { S3 } from '../../lib/schema/files.js'
 import { daemonFolder, skipMissing, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 
@@ -18,7 +18,7 @@ const run = promisify(execFile)
 const startTime = 60_000 // ms until Swift accepts requests
 const rings = ['account', 'container', 'object'] as const
 
-export interface Swift extends S3Options {
+export interface Swift extends S3 {
   readonly endpoint: string
   /** Ends the processes, to simulate an outage. */
   stop(): void
@@ -45,7 +45,7 @@ export async function startSwift (t: Test): Promise<Swift> {
   }
   const proxyPort = await freePort()
   await start('proxy', configuration(folder, proxyPort, 'catch_errors cache s3api tempauth slo dlo proxy-server', proxyFilters))
-  const options: S3Options & { endpoint: string } = {
+  const options: S3 & { endpoint: string } = {
     endpoint: `http://127.0.0.1:${proxyPort}`,
     region: 'us-east-1',
     bucket: 'files',
@@ -126,7 +126,7 @@ use = egg:swift#tempauth
 user_test_tester = testing .admin
 `
 
-async function makeBucket ({ endpoint, region, bucket, accessKeyId, secretAccessKey }: S3Options & { endpoint: string }): Promise<void> {
+async function makeBucket ({ endpoint, region, bucket, accessKeyId, secretAccessKey }: S3 & { endpoint: string }): Promise<void> {
   const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey }, maxAttempts: 1 })
   try {
     await onceReady(() => client.send(new CreateBucketCommand({ Bucket: bucket })))
