@@ -105,13 +105,9 @@ export async function pdfText (
       abort = () => reject(signal.reason)
       signal.addEventListener('abort', abort, { once: true })
     })
-    if (excess === 'text') {
-      throw failure('documentUnreadable', {
-        message: `The PDF has more than ${maxLength.toLocaleString('en')} characters of text: split it`
-      })
-    }
-    if (excess === 'pages') {
-      throw failure('documentUnreadable', { message: `The PDF has more than ${maxPages.toLocaleString('en')} pages: split it` })
+    if (excess !== undefined) {
+      const most = excess === 'text' ? `${maxLength.toLocaleString('en')} characters of text` : `${maxPages.toLocaleString('en')} pages`
+      throw failure('documentUnreadable', { message: `The PDF has more than ${most}: split it` })
     }
     if (text === undefined) {
       throw failure('documentUnreadable', {

@@ -30,6 +30,8 @@ interface Parts extends DocumentParts {
   readonly deletesFiles: boolean
   readonly bindCollection: Binder
   readonly filters: CompiledFilters
+  /** On if the caller has full access; empty if no field is excluded. */
+  readonly access: readonly Switch[]
 }
 
 /** Compiles a query to SQL; its filters may add faults. */
@@ -45,6 +47,7 @@ export function compileOnSql (
     origin: context.origin,
     deletesFiles: context.deletesFiles === true,
     bindCollection: () => collection,
+    access: parts.excluded.length > 0 ? [hasFullAccess] : [],
     filters: compileConditions(
       query.filters ?? [],
       pointerTo(pointer, 'filters'),
@@ -100,13 +103,20 @@ function conditionsOf (parts: Parts, alias: string, draft: Draft): string {
 }
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
-  const isPage = operation === 'query'
-  const shown = [...parts.filters.switches, ...parts.excluded.length > 0 ? [hasFullAccess] : []]
-  const { cursors, order, origin, page } = parts
-  if (isPage && cursors !== undefined) {
+  if (operation === 'delete') return compileDelete(parts)
+  const { access, cursors, filters, order, origin, page } = parts
+  const switches = [...filters.switches, ...access]
+  if (operation !== 'query') {
+    return compileVariants(
+      origin,
+      switches,
+      (draft) => boundedRowText(`select ${recordOf(parts, 'd', draft)}::text from ${documents} d${conditionsOf(parts, 'd', draft)}`)
+    )
+  }
+  if (cursors !== undefined) {
     return bindCursorPages({
       origin,
-      switches: shown,
+      switches,
       usual: order,
       read: cursors.read,
       page,
@@ -118,16 +128,12 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
         })
     })
   }
-  const switches = [...shown, ...isPage ? [page.starts] : []]
-  const writer = isPage
-    ? (draft: Draft, literal: number | undefined) => writePage(parts, literal, draft)
-    : (draft: Draft) =>
-        boundedRowText(
-        `select ${recordOf(parts, 'd', draft)}::text from ${documents} d${conditionsOf(parts, 'd', draft)}`
-        )
-  return operation === 'delete'
-    ? compileDelete(parts)
-    : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
+  return compileVariants(
+    origin,
+    [...switches, page.starts],
+    (draft, literal) => writePage(parts, literal, draft),
+    numberChooser(page.literal)
+  )
 }
 
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
@@ -161,9 +167,8 @@ function writePage (parts: Parts, literal: number | undefined, draft: Draft): st
 const bindJson: Binder = (_scope, { rows }) => rows
 
 function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, input: DocumentInput): (scope: Scope) => BoundQuery {
-  const { id } = parts
+  const { id, access } = parts
   const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
-  const access = parts.excluded.length > 0 ? [hasFullAccess] : []
   const conflict: Conflict = operation !== 'set' ? 'refused' : merge ? 'merged' : 'replaced'
   const one = compileWrite(
     parts.origin,

@@ -6,7 +6,7 @@ import type { JsonSchema, Reference } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
-import { groupName, inputName, named, rowName } from '../validation/named-schema.js'
+import { namedOf } from '../validation/named-schema.js'
 import { itemType, kindOf } from './column-value.js'
 import type { Field, Selection } from './field.js'
 import { keyColumns } from './row-key.js'
@@ -17,7 +17,7 @@ import { maxRows, unwritable } from './write-input.js'
 const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
 
 export function recordSchema ({ table, fields, grouped }: Selection): JsonSchema {
-  return named(grouped === true ? groupName(table.name) : rowName(table.name), {
+  return namedOf(table.name, grouped === true ? 'Group' : 'Row', {
     type: 'object',
     properties: Object.fromEntries(fields.map((field) => [field.name, fieldSchema(field)])),
     required: fields.map(({ name }) => name)
@@ -77,7 +77,7 @@ function valueSchema (type: string, labels: readonly string[] | undefined): Json
   }
 }
 
-export interface BodyInput {
+interface BodyInput {
   /** null if the write does not read the body. */
   readonly input: JsonSchema | null
   /** The input may also be an array, with one record for each item. */
@@ -144,7 +144,7 @@ function rowSchema (table: Table, written: Written): JsonSchema {
     !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn)
   )
   const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
-  return named(inputName(table.name), {
+  return namedOf(table.name, 'Input', {
     type: 'object',
     properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
     ...(required.length > 0 && { required }),

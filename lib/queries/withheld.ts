@@ -8,7 +8,7 @@ import { compileValue } from '../expressions/template.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
 import { FaultList } from '../schema/faults.js'
-import type { DocumentQuery, Filter, Query } from '../schema/query.js'
+import type { DocumentQuery, Query } from '../schema/query.js'
 import type { Withheld } from './context.js'
 import { columnShownBy, type Selection } from './field.js'
 import { keyColumns } from './row-key.js'
@@ -70,12 +70,8 @@ function columnsOf (
     ...operation === 'insert' || operation === 'update' || operation === 'upsert' ? membersOf(data, isSecret) : [],
     ...isRecord(id) ? membersOf(id, isSecret) : id !== undefined && isSecret(id) ? key : [],
     // The filters of an upsert are values of its row; other filters only select rows.
-    ...operation === 'upsert' ? filters.flatMap((filter) => valuesOf(filter, isSecret)) : []
+    ...operation === 'upsert' ? filters.flatMap((filter) => 'column' in filter && isSecret(filter.value) ? [filter.column] : []) : []
   ]
-}
-
-function valuesOf (filter: Filter, isSecret: (value: unknown) => boolean): string[] {
-  return 'column' in filter && isSecret(filter.value) ? [filter.column] : []
 }
 
 function membersOf (data: unknown, isSecret: (value: unknown) => boolean): string[] {

@@ -67,21 +67,25 @@ function collect (schema: object, value: unknown, pointer: string, errors: Error
   }
 }
 
+/** The bounds of a number, by the sign of its difference from the limit. */
+const bounds: readonly [keyword: string, isMet: (sign: number) => boolean][] = [
+  ['minimum', (sign) => sign >= 0],
+  ['maximum', (sign) => sign <= 0],
+  ['exclusiveMinimum', (sign) => sign > 0],
+  ['exclusiveMaximum', (sign) => sign < 0]
+]
+
 function numberErrors (schema: Readonly<Record<string, unknown>>, value: Exact, instancePath: string): ErrorObject[] {
-  const { type, minimum, maximum, exclusiveMinimum, exclusiveMaximum, enum: values } = schema
+  const { type, enum: values } = schema
   const types: readonly unknown[] = type === undefined ? [] : [type].flat()
   const errors: ErrorObject[] = []
   const require = (isRight: boolean, keyword: string, params: Record<string, unknown>) => {
     if (!isRight) errors.push({ keyword, instancePath, schemaPath: '', params, parentSchema: schema })
   }
   require(!types.includes('integer') || types.includes('number') || isInteger(value), 'type', { type })
-  if (typeof minimum === 'number') require(compareNumbers(value, minimum) >= 0, 'minimum', { limit: minimum })
-  if (typeof maximum === 'number') require(compareNumbers(value, maximum) <= 0, 'maximum', { limit: maximum })
-  if (typeof exclusiveMinimum === 'number') {
-    require(compareNumbers(value, exclusiveMinimum) > 0, 'exclusiveMinimum', { limit: exclusiveMinimum })
-  }
-  if (typeof exclusiveMaximum === 'number') {
-    require(compareNumbers(value, exclusiveMaximum) < 0, 'exclusiveMaximum', { limit: exclusiveMaximum })
+  for (const [keyword, isMet] of bounds) {
+    const limit = schema[keyword]
+    if (typeof limit === 'number') require(isMet(compareNumbers(value, limit)), keyword, { limit })
   }
   if (Array.isArray(values)) {
     require(values.some((each) => typeof each === 'number' && compareNumbers(value, each) === 0), 'enum', { allowedValues: values })

@@ -11,28 +11,14 @@ export function schemaName (schema: object): string | undefined {
   return names.get(schema)
 }
 
-/** The name of a table's row: `order_items` -> `OrderItemsRow`. */
-export function rowName (table: string): string {
-  return `${pascal(table)}Row`
-}
-
-/** The name of a group of a table's rows: `order_items` -> `OrderItemsGroup`. */
-export function groupName (table: string): string {
-  return `${pascal(table)}Group`
-}
-
-/** The name of the input of a write to a table: `order_items` -> `OrderItemsInput`. */
-export function inputName (table: string): string {
-  return `${pascal(table)}Input`
+/** Names the schema of a table's row, of a group of its rows, or of the input of a write: `order_items` -> `OrderItemsRow`. */
+export function namedOf<Schema extends object> (table: string, suffix: 'Row' | 'Group' | 'Input', schema: Schema): Schema {
+  const words = table.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
+  return named((words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('') || 'Table') + suffix, schema)
 }
 
 /** Names a list or a page after its items, if they have a name: `NotesRow` -> `NotesPage`, `Tenant` -> `TenantPage`. */
 export function namedAfter<Schema extends object> (item: object, suffix: 'List' | 'Page' | 'CursorPage', schema: Schema): Schema {
   const name = schemaName(item)
   return name === undefined ? schema : named(name.replace(/Row$/, '') + suffix, schema)
-}
-
-function pascal (name: string): string {
-  const words = name.split(/[^A-Za-z0-9]+/).filter((word) => word !== '')
-  return words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('') || 'Table'
 }
