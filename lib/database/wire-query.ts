@@ -3,7 +3,9 @@
  * description of a known result, and no event emitter. The preceding steps (the tenant of the transaction) share the round trip.
  */
 import { Socket } from 'node:net'
+import { LRUCache } from 'lru-cache'
 import pg, { type Connection, type Submittable } from 'pg'
+import { lruOptions } from '../cache/lru-options.js'
 import { parseResult } from '../json/parse.js'
 import { isStalePlan } from './failures.js'
 
@@ -22,8 +24,6 @@ export interface RowsResult {
   readonly tag: string
 }
 
-const preparedOn = new WeakMap<Connection, PreparedStatements>()
-
 /** Sockets that are closed if nothing arrives while a result is pending. */
 const watched = new WeakSet<Socket>()
 
@@ -39,10 +39,22 @@ function expectResult (socket: Socket, withinMs: number): void {
   socket.setTimeout(withinMs)
 }
 
-function preparedStatementsOf (connection: Connection): PreparedStatements {
-  let prepared = preparedOn.get(connection)
-  if (prepared === undefined) preparedOn.set(connection, prepared = new PreparedStatements())
-  return prepared
+/** Statements of tenants have separate room from the platform's. */
+interface Rooms {
+  readonly platform: PreparedStatements
+  readonly tenants: PreparedStatements
+}
+
+const roomsOf = new WeakMap<Connection, Rooms>()
+
+/** The connection's room for statements with the prefix of this `Statement.name`. */
+function preparedOn (connection: Connection, name: string): PreparedStatements {
+  let rooms = roomsOf.get(connection)
+  if (rooms === undefined) {
+    const close = (closed: string) => connection.close({ type: 'S', name: closed }, true)
+    roomsOf.set(connection, rooms = { platform: new PreparedStatements(close), tenants: new PreparedStatements(close) })
+  }
+  return name.startsWith('t_') ? rooms.tenants : rooms.platform
 }
 
 /**
@@ -51,8 +63,8 @@ function preparedStatementsOf (connection: Connection): PreparedStatements {
  */
 abstract class Exchange implements Submittable {
   private socket: Socket | undefined
+  private connection: Connection | undefined
   private waitingFor: number
-  private prepared: PreparedStatements | undefined
   /** The way each step is sent. */
   private ways: readonly Way[] = []
   protected tag = ''
@@ -77,18 +89,13 @@ abstract class Exchange implements Submittable {
     connection.stream.cork?.()
     try {
       // The ways of all steps are determined before the first is sent: statements are closed before anything that may fail.
-      this.ways = steps.map((step) => this.wayOf(step, connection))
+      this.connection = connection
+      this.ways = steps.map(({ text, name }) => name === undefined ? 'unnamed' : preparedOn(connection, name).use(name, text))
       for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
       connection.sync()
     } finally {
       connection.stream.uncork?.()
     }
-  }
-
-  private wayOf ({ text, name }: Step, connection: Connection): Way {
-    if (name === undefined) return 'unnamed'
-    this.prepared ??= preparedStatementsOf(connection)
-    return this.prepared.use(name, text, (closed) => connection.close({ type: 'S', name: closed }, true))
   }
 
   private send (connection: Connection, { text, name = '', values }: Step, way: Way, last: boolean): void {
@@ -121,7 +128,8 @@ abstract class Exchange implements Submittable {
     const stale = isStalePlan(error)
     this.steps.forEach(({ name }, index) => {
       const way = this.ways[index]
-      if (name !== undefined && (way === 'prepare' || (stale && way === 'ready'))) this.prepared?.doubt(name)
+      const isDoubtful = way === 'prepare' || (stale && way === 'ready')
+      if (isDoubtful && name !== undefined && this.connection !== undefined) preparedOn(this.connection, name).doubt(name)
     })
     this.socket?.setTimeout(0)
     this.settle(error)
@@ -208,104 +216,61 @@ const preparedAtUse = 3
 /** The way a statement is sent: `unnamed`, parsed and planned once; `prepare`, parsed under its name; `ready`, by its name alone. */
 type Way = 'unnamed' | 'prepare' | 'ready'
 
-type Close = (name: string) => void
-
-/**
- * The prepared statements of one connection. A prepared statement saves parsing and most of its planning, but uses memory in the
- * server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is prepared when
- * it repeats, and the least recently used one is closed. Statements of tenants have separate room from the platform's.
- */
-class PreparedStatements {
-  readonly #platform = new StatementCache()
-  readonly #tenants = new StatementCache()
-
-  /**
-   * Counts a use and returns how the statement is sent. Names passed to `close` are closed first, before anything in the same batch that
-   * can fail: after a failure the server continues only behind the next Sync.
-   */
-  use (name: string, text: string, close: Close): Way {
-    return this.#cacheOf(name).use(name, text, close)
-  }
-
-  /** The server may or may not have the statement: it keeps its room, and is closed before its name is used again. */
-  doubt (name: string): void {
-    this.#cacheOf(name).doubt(name)
-  }
-
-  /** The prefix of `Statement.name`. */
-  #cacheOf (name: string): StatementCache {
-    return name.startsWith('t_') ? this.#tenants : this.#platform
-  }
-}
-
 interface CachedStatement {
   readonly text: string
-  readonly sure: boolean
+  sure: boolean
 }
 
 /**
- * The most recently used repeated statements. A hostile tenant can only displace others from the room of tenants, with more statements than
- * fit, each called three times. Statements in use stay; the rest is sent unnamed twice, which costs its planning, and is prepared again. It
- * cannot affect the platform's statements.
+ * The prepared statements of one connection, of the platform or of tenants. A prepared statement saves parsing and most of its planning, but
+ * uses memory in the server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is
+ * prepared when it repeats, and the least recently used one is closed. A hostile tenant can only displace statements of other tenants, with
+ * more statements than fit, each called three times. Statements in use stay; the rest is sent unnamed twice, which costs its planning, and is
+ * prepared again.
  */
-class StatementCache {
-  /** Statements that the server has or may have, the least recently used first. */
-  readonly #held = new Map<string, CachedStatement>()
-  /** The use counts of other statements, the least recent first. */
-  readonly #uses = new Map<string, number>()
-  /** The last of `#held`: a repeatedly used statement is not moved again. */
-  #latest = ''
-  #characters = 0
+class PreparedStatements {
+  /** Statements that the server has or may have. */
+  readonly #held: LRUCache<string, CachedStatement>
+  /** The use counts of other statements. */
+  readonly #uses = new LRUCache<string, number>(lruOptions(maxStatements))
 
-  use (name: string, text: string, close: Close): Way {
+  /**
+   * `close` closes a name in the current batch, before anything that can fail: after a failure the server continues only behind the next
+   * Sync.
+   */
+  constructor (private readonly close: (name: string) => void) {
+    this.#held = new LRUCache({
+      maxSize: maxCharacters,
+      sizeCalculation: ({ text }) => text.length,
+      dispose: (_held, name) => close(name),
+      noDisposeOnSet: true
+    })
+  }
+
+  /** Counts a use and returns how the statement is sent. */
+  use (name: string, text: string): Way {
     const held = this.#held.get(name)
-    if (held !== undefined && held.sure && held.text === text) {
-      if (name !== this.#latest) this.#move(name, held)
-      return 'ready'
-    }
+    if (held !== undefined && held.sure && held.text === text) return 'ready'
     if (text.length > maxLength) return 'unnamed'
     if (held === undefined && !this.#comesBack(name)) return 'unnamed'
     // The session may have the name with another text, for example from an earlier client of a pooler. Closing an unknown name is not an
     // error.
-    close(name)
-    this.#drop(name)
-    this.#evict(text.length, close)
-    this.#characters += text.length
-    this.#move(name, { text, sure: true })
+    this.close(name)
+    this.#held.set(name, { text, sure: true })
+    if (this.#held.size > maxStatements) this.#held.pop()
     return 'prepare'
   }
 
+  /** The server may or may not have the statement: it keeps its room, and is closed before its name is used again. */
   doubt (name: string): void {
-    const held = this.#held.get(name)
-    if (held !== undefined) this.#held.set(name, { text: held.text, sure: false })
-  }
-
-  #move (name: string, held: CachedStatement): void {
-    this.#held.delete(name)
-    this.#held.set(name, held)
-    this.#latest = name
-  }
-
-  #drop (name: string): void {
-    this.#characters -= this.#held.get(name)?.text.length ?? 0
-    this.#held.delete(name)
-  }
-
-  #evict (characters: number, close: Close): void {
-    for (const name of this.#held.keys()) {
-      if (this.#held.size < maxStatements && this.#characters + characters <= maxCharacters) return
-      close(name)
-      this.#drop(name)
-    }
+    const held = this.#held.peek(name)
+    if (held !== undefined) held.sure = false
   }
 
   #comesBack (name: string): boolean {
     const uses = (this.#uses.get(name) ?? 0) + 1
-    this.#uses.delete(name)
-    if (uses === preparedAtUse) return true
-    const oldest = this.#uses.size < maxStatements ? undefined : this.#uses.keys().next().value
-    if (oldest !== undefined) this.#uses.delete(oldest)
-    this.#uses.set(name, uses)
-    return false
+    if (uses === preparedAtUse) this.#uses.delete(name)
+    else this.#uses.set(name, uses)
+    return uses === preparedAtUse
   }
 }
