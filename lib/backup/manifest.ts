@@ -8,6 +8,7 @@ import type { ClientBase } from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
 import { accessPolicy, isolationPolicy } from '../database/migrations/policies.js'
 import { literal } from '../database/sql.js'
+import { isRecord, jsonIn } from '../json/plain-value.js'
 import { type PgProgram, readProgram } from './programs.js'
 
 /** By name, with the schema, quoted if necessary. */
@@ -28,8 +29,6 @@ from pg_class c join pg_policy p on p.polrelid = c.oid, pg_roles r
 where r.rolname = current_user and not r.rolsuper and not r.rolbypassrls and c.relrowsecurity
   and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage')) and p.polname not in (${literal(isolationPolicy)}, ${literal(accessPolicy)})
 order by 1`
-
-const bypassText = 'select rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
 
 async function namesOf (client: ClientBase, text: string): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(text)
@@ -60,7 +59,9 @@ export async function refuseHidden (client: ClientBase): Promise<void> {
 
 /** Whether policies do not bind the role. */
 export async function bypasses (client: ClientBase): Promise<boolean> {
-  const { rows: [role] } = await client.query<{ bypasses: boolean }>(bypassText)
+  const { rows: [role] } = await client.query<{ bypasses: boolean }>(
+    'select rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
+  )
   return role?.bypasses === true
 }
 
@@ -124,7 +125,7 @@ export async function readManifest (folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, manifestFile), 'utf8').catch(() => {
     throw new Error(`${folder} does not contain a complete backup: ${manifestFile} is missing`)
   })
-  const manifest: unknown = parsed(text)
+  const manifest = jsonIn(text)
   if (!isManifest(manifest)) throw new Error(`${join(folder, manifestFile)} is not the manifest of a backup`)
   if (await hashOf(join(folder, dumpFile)) !== manifest.sha256) {
     throw new Error(`${join(folder, dumpFile)} is damaged: its SHA-256 differs from the manifest`)
@@ -138,19 +139,9 @@ export async function hashOf (file: string): Promise<string> {
   return hash.digest('hex')
 }
 
-function parsed (text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
-}
-
 function isManifest (value: unknown): value is Manifest {
-  if (
-    typeof value !== 'object' || value === null || !('rows' in value && 'sha256' in value && 'server' in value && 'pgDump' in value)
-  ) { return false }
+  if (!isRecord(value)) return false
   const { rows, sha256, server, pgDump } = value
-  return typeof sha256 === 'string' && Number.isInteger(server) && Number.isInteger(pgDump) &&
-    typeof rows === 'object' && rows !== null && Object.values(rows).every(Number.isInteger)
+  return typeof sha256 === 'string' && Number.isInteger(server) && Number.isInteger(pgDump) && isRecord(rows) &&
+    Object.values(rows).every(Number.isInteger)
 }

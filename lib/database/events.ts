@@ -1,6 +1,7 @@
 /** Change notices between the servers of one database: `app.events`. */
 import type { Transaction } from 'kysely'
 import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
+import { isRecord, jsonIn } from '../json/plain-value.js'
 import type { SystemTables } from './system-tables.js'
 
 /**
@@ -62,21 +63,11 @@ export function encodeNotice ({ topic, tenant, from, number }: SentNotice): stri
 /** null for a notice of another program. */
 export function decodeNotice (text: string): SentNotice | null {
   if (text.length > maxLength) return null
-  const value = parsed(text)
-  if (
-    typeof value !== 'object' || value === null || !('topic' in value && 'tenant' in value && 'from' in value && 'number' in value)
-  ) { return null }
+  const value = jsonIn(text)
+  if (!isRecord(value)) return null
   const { topic, tenant, from, number } = value
   if (!isTopic(topic) || !isNoticed(tenant) || typeof from !== 'string' || typeof number !== 'number') return null
   return { topic, tenant, from, number }
-}
-
-function parsed (text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return null
-  }
 }
 
 function isTopic (value: unknown): value is Topic {

@@ -9,21 +9,15 @@ import { maxNumberLength } from '../json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
 import { accountOf, trustsTenantHeader } from './account.js'
 
-/** Both from 1. */
-interface FaultPlace {
-  readonly line: number
-  readonly column: number
-}
-
-/** Ends the walk at the first fault, since a text may have many. */
-class FirstFault extends Error implements FaultPlace {
+/** Ends the walk at the first fault, since a text may have many. Line and column begin at 1. */
+class FirstFault extends Error {
   constructor (readonly line: number, readonly column: number) {
     super()
   }
 }
 
 /** The place of the first token that is not JSON; null for valid JSON. It recurses: the depth of the text must be bounded. */
-export function faultPlaceOf (text: string): FaultPlace | null {
+export function faultPlaceOf (text: string): Pick<FirstFault, 'line' | 'column'> | null {
   try {
     jsonc.visit(text, {
       onError (_error, _offset, _length, line, column) {
@@ -48,35 +42,28 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
   const read: FastifyBodyParser<Buffer> = (request, bytes, done) => {
     if (bytes.length === 0) {
       // An empty body often has a content type, since clients send one with every request.
-      if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) done(null, undefined)
-      else done(failure('badRequest', { message: 'The body is empty: send JSON, or omit the Content-Type header' }))
-      return
+      if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) return done(null, undefined)
+      return done(failure('badRequest', { message: 'The body is empty: send JSON, or omit the Content-Type header' }))
     }
     // Decoding would replace invalid UTF-8 with U+FFFD and so change the caller's text.
     if (!isUtf8(bytes)) {
       const { 'content-encoding': coding } = request.headers
-      done(
+      return done(
         coding === undefined || coding.toLowerCase() === 'identity'
           ? failure('badRequest', { message: 'The body is not valid UTF-8' })
           : failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
       )
-      return
     }
     const text = bytes.toString()
     const excess = jsonExcess(text)
-    if (excess !== null) {
-      done(failure('badRequest', { message: `The body ${excess}` }))
-      return
-    }
+    if (excess !== null) return done(failure('badRequest', { message: `The body ${excess}` }))
     parse(request, text, (error, body) => {
-      if (error === null) finish(text, body, done)
-      else {
-        done(
-          failure('badRequest', {
-            message: isJson(text) ? 'The body contains the forbidden key "__proto__" or "constructor"' : notJson(text)
-          })
-        )
-      }
+      if (error === null) return finish(text, body, done)
+      const place = faultPlaceOf(text)
+      const message = place === null
+        ? 'The body contains the forbidden key "__proto__" or "constructor"'
+        : `The body is not valid JSON: line ${place.line}, column ${place.column}`
+      done(failure('badRequest', { message }))
     })
   }
 
@@ -103,10 +90,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
 
 /** Passes on the body with every digit of its numbers. */
 function finish (text: string, body: unknown, done: (error: Error | null, body?: unknown) => void): void {
-  if (!mayHoldExact(text)) {
-    done(null, body)
-    return
-  }
+  if (!mayHoldExact(text)) return done(null, body)
   let exact: unknown
   try {
     exact = parseSent(text)
@@ -120,18 +104,4 @@ function finish (text: string, body: unknown, done: (error: Error | null, body?:
     return
   }
   done(null, exact)
-}
-
-function isJson (text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
-  }
-}
-
-function notJson (text: string): string {
-  const place = faultPlaceOf(text)
-  return place === null ? 'The body is not valid JSON' : `The body is not valid JSON: line ${place.line}, column ${place.column}`
 }

@@ -6,6 +6,15 @@ export function isRecord (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
 }
 
+/** The value of a JSON text; undefined for another text. */
+export function jsonIn (text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
 /** A copy of the value with another form of the numbers that a double cannot represent. */
 export function mapExact (value: unknown, convert: (number: Exact) => unknown): unknown {
   if (isExact(value)) return convert(value)
