@@ -31,9 +31,8 @@ export type AttemptLimiter = ReturnType<typeof createAttemptLimiter>
  */
 export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTables>, now: () => number) {
   /** Whether the row of the subject meets the condition. */
-  async function exists (tenant: Owner, kind: string, subject: string, condition: RawBuilder<unknown>): Promise<boolean> {
-    const { rows } = await sql`select from tenantry.attempts
-      where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and ${condition}`.execute(dbFor(tenant))
+  async function exists (kind: string, tenant: Owner, subject: string, condition: RawBuilder<unknown>): Promise<boolean> {
+    const { rows } = await sql`select from tenantry.attempts where ${rowOf(kind, tenant, subject)} and ${condition}`.execute(dbFor(tenant))
     return rows.length > 0
   }
 
@@ -55,20 +54,18 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
         where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused}
         returning true`.execute(db)
       if (rows.length > 0) return
-      const { rows: [row] } = await sql<{ last: Date | null }>`select tries[1] as last
-        from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`.execute(db)
+      const { rows: [row] } = await sql<{ last: Date | null }>`
+        select tries[1] as last from tenantry.attempts where ${rowOf(kind, tenant, subject)}`.execute(db)
       throw failure('tooManyAttempts', retryIn(Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))))
     },
 
     /** Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write; `consume` is exact. */
-    async isSpent ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
-      return await exists(tenant, kind, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`)
-    },
+    isSpent: ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string) =>
+      exists(kind, tenant, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`),
 
     /** The subject has authenticated: its attempts are deleted. */
     async reset ({ kind }: AttemptRule, tenant: Owner, subject: string, db = dbFor(tenant)): Promise<void> {
-      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind)
-        .where('subject', '=', digest(subject)).execute()
+      await sql`delete from tenantry.attempts where ${rowOf(kind, tenant, subject)}`.execute(db)
     },
 
     /**
@@ -78,25 +75,27 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
     async refund ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<void> {
       const most = pauseMs < windowMs ? max - 1 : max
       await sql`update tenantry.attempts set tries = tries[2:]
-        where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`
-        .execute(dbFor(tenant))
+        where ${rowOf(kind, tenant, subject)} and cardinality(tries) between 1 and ${most}`.execute(dbFor(tenant))
     },
 
     /** Keeps the subject for that many milliseconds, under a kind that no rule uses. A call within a day of the last one writes nothing. */
     async remember (kind: string, tenant: Owner, subject: string, ms: number): Promise<void> {
-      const endsAt = new Date(now() + ms)
       await sql`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
-        values (${tenant}, ${kind}, ${digest(subject)}, '{}', ${endsAt})
+        values (${tenant}, ${kind}, ${digest(subject)}, '{}', ${new Date(now() + ms)})
         on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at
         where a.ends_at < excluded.ends_at - interval '1 day'`.execute(dbFor(tenant))
     },
 
-    isRemembered: (kind: string, tenant: Owner, subject: string) => exists(tenant, kind, subject, sql`ends_at > ${new Date(now())}`),
+    isRemembered: (kind: string, tenant: Owner, subject: string) => exists(kind, tenant, subject, sql`ends_at > ${new Date(now())}`),
 
     /** Removes expired counts; false if another server does so now. */
     sweep: (db: Kysely<SystemTables>) =>
       sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
   }
+}
+
+function rowOf (kind: string, tenant: Owner, subject: string): RawBuilder<unknown> {
+  return sql`tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`
 }
 
 /** A hash has a fixed length, and hides the text: subjects are e-mail addresses. */

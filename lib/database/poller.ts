@@ -17,21 +17,15 @@ export interface PollerParts {
   readonly messages: { readonly failed: string, readonly again: string }
 }
 
-export interface Poller {
-  start(): void
-  /** There may be work. */
-  wake(): void
-  /** Logs the error, once until a poll succeeds. */
-  failed(error: unknown): void
-  ended(): Promise<void>
-}
+export type Poller = ReturnType<typeof createPoller>
 
-export function createPoller ({ poll, signal, log, messages }: PollerParts): Poller {
+export function createPoller ({ poll, signal, log, messages }: PollerParts) {
   let running: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}
   let warned = false
 
+  /** There may be work. */
   function wake (): void {
     woken = true
     wakeUp()
@@ -64,6 +58,7 @@ export function createPoller ({ poll, signal, log, messages }: PollerParts): Pol
     wakeUp = () => {}
   }
 
+  /** Logs the error, once until a poll succeeds. */
   function failed (error: unknown): void {
     // A busy database is reported by the affected request.
     if (warned || isFailure(error, 'databaseBusy')) return
@@ -73,7 +68,7 @@ export function createPoller ({ poll, signal, log, messages }: PollerParts): Pol
 
   signal.addEventListener('abort', wake)
   return {
-    start () {
+    start (): void {
       running = run()
     },
     wake,

@@ -14,15 +14,10 @@ interface Exception {
   readonly port: number | null
 }
 
-export interface EgressRule {
-  /** The platform lists the name itself, so all its addresses are allowed. `host`: in lower case, without a dot at its end. */
-  lists(host: string, port: number): boolean
-  /** The address, as digits without brackets, is allowed. False for an invalid one. */
-  permits(address: string, port: number): boolean
-}
+export type EgressRule = ReturnType<typeof compileEgress>
 
 /** `allow` of the document. Throws for an entry with a fault. */
-export function compileEgress (allow: readonly string[] = []): EgressRule {
+export function compileEgress (allow: readonly string[] = []) {
   const hosts = new Set<string>()
   const ranges: Exception[] = []
   for (const text of allow) {
@@ -32,8 +27,10 @@ export function compileEgress (allow: readonly string[] = []): EgressRule {
     else ranges.push(entry)
   }
   return {
-    lists: (host, port) => hosts.has(`${host}:*`) || hosts.has(`${host}:${port}`),
-    permits (text, port) {
+    /** The platform lists the name itself, so all its addresses are allowed. `host`: in lower case, without a dot at its end. */
+    lists: (host: string, port: number): boolean => hosts.has(`${host}:*`) || hosts.has(`${host}:${port}`),
+    /** The address, as digits without brackets, is allowed. False for an invalid one. */
+    permits (text: string, port: number): boolean {
       if (isIP(text) === 0) return false
       const address = ipaddr.parse(text)
       return isPublic(address) || ranges.some((entry) => (entry.port === null || entry.port === port) && isWithin(address, entry.range))

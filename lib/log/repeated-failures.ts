@@ -13,21 +13,15 @@ const ofServer: ReadonlySet<string> = new Set([
   catalogue.migrationPending.code
 ])
 
-export interface RepeatedFailures {
-  /** Whether the error is the first of its kind, which the caller logs in full. Otherwise it is counted. */
-  isFirst(error: TenantryError, tenant: Owner | undefined, route?: string): boolean
-  /** Logs the counts of the period, and forgets the kinds without a repetition. */
-  endPeriod(): void
-  /** Logs the counts and stops the timer. */
-  close(): void
-}
+export type RepeatedFailures = ReturnType<typeof createRepeatedFailures>
 
-export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailures {
+export function createRepeatedFailures (log: FastifyBaseLogger) {
   let kinds = new Set<string>()
   let repeated = new Set<string>()
   const counts = new Map<string, number>()
   let timer: NodeJS.Timeout | undefined
 
+  /** Logs the counts of the period, and forgets the kinds without a repetition. */
   function endPeriod (): void {
     for (const [code, failures] of counts) log.error({ code, failures }, 'requests failed with errors that were already logged in full')
     counts.clear()
@@ -39,7 +33,8 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
   }
 
   return {
-    isFirst (error, tenant, route) {
+    /** Whether the error is the first of its kind, which the caller logs in full. Otherwise it is counted. */
+    isFirst (error: TenantryError, tenant: Owner | undefined, route?: string): boolean {
       timer ??= setInterval(endPeriod, periodMs).unref()
       const kind = kindOf(error, tenant, route)
       const isKnown = kinds.has(kind)
@@ -52,7 +47,8 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
       return false
     },
     endPeriod,
-    close () {
+    /** Logs the counts and stops the timer. */
+    close (): void {
       endPeriod()
       clearInterval(timer)
       timer = undefined
