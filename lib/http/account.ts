@@ -45,28 +45,21 @@ export function addressKey (address: string | undefined): string {
 /** The eight numbers of an IPv6 address, without the zone. */
 function groupsOf (address: string): readonly number[] {
   const zone = address.indexOf('%')
-  const bare = zone === -1 ? address : address.slice(0, zone)
-  const gap = bare.indexOf('::')
-  const groups: number[] = []
-  if (gap === -1) {
-    addGroups(groups, bare)
-    return groups
-  }
-  addGroups(groups, bare.slice(0, gap))
-  const tail: number[] = []
-  addGroups(tail, bare.slice(gap + 2))
-  while (groups.length + tail.length < 8) groups.push(0)
-  for (const group of tail) groups.push(group)
-  return groups
+  const [head = '', tail = ''] = (zone === -1 ? address : address.slice(0, zone)).split('::')
+  const groups = numbersOf(head)
+  const last = numbersOf(tail)
+  while (groups.length + last.length < 8) groups.push(0)
+  return groups.concat(last)
 }
 
 /** The numbers of a part without `::`; an IPv4 address at its end stands for two. */
-function addGroups (groups: number[], part: string): void {
-  if (part === '') return
-  for (const group of part.split(':')) {
+function numbersOf (part: string): number[] {
+  const groups: number[] = []
+  for (const group of part === '' ? [] : part.split(':')) {
     if (group.includes('.')) {
       const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
       groups.push(a << 8 | b, c << 8 | d)
     } else groups.push(Number.parseInt(group, 16))
   }
+  return groups
 }
