@@ -58,7 +58,7 @@ async function makeData (pglite: Pglite): Promise<Buffer> {
     wanted: new Map(),
     roleTables: null,
     vectorTable: null,
-    warn: () => {}
+    log: { info () {}, warn () {} }
   })
   try {
     await engine.migration.apply()

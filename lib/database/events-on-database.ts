@@ -4,32 +4,26 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import type { ClientConfig } from 'pg'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { EngineLog } from './engine.js'
-import { type Change, decodeNotice, encodeNotice, type Events, isNoticed, type Notice, type Topic, topics } from './events.js'
+import { type Change, decodeNotice, encodeNotice, isNoticed, type Notice, type Topic, topics } from './events.js'
 import { createNoticeConnection } from './notice-connection.js'
 import type { SystemTables } from './system-tables.js'
 
-export interface EventsOptions {
+interface EventsOptions {
   /** The transaction of a change. */
   readonly writer: (change: Change) => Kysely<SystemTables>
   /** The options of the connection for notices; undefined if it is impossible. */
   readonly notices: ClientConfig | undefined
   /** Notifies at once, on the pool's connections. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>
-  readonly log: EngineLog | undefined
-}
-
-export interface DatabaseEvents extends Events {
-  listen(): Promise<void>
-  close(): Promise<void>
+  readonly log: EngineLog
 }
 
 const channel = 'tenantry' // unique per database, because the schema of that name is
 const maxUnsure = 1000
-const times = { beatMs: 250, responseMs: 750, probeMs: 30_000 } // a connection that falls silent is noticed within a second
 
-export function createEvents ({ writer, notices, notify, log }: EventsOptions): DatabaseEvents {
+export function createEvents ({ writer, notices, notify, log }: EventsOptions) {
   const server = randomBytes(8).toString('hex')
-  const listeners = createEventListeners((err, message) => log?.warn({ err }, message))
+  const listeners = createEventListeners(log)
   /** Own changes whose commit got no response: they may still be committed, and noticed. */
   const unsure = new Set<number>()
   let changes = 0
@@ -43,7 +37,6 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
       notify,
       onPayload: hear,
       onGap: listeners.notifyGap,
-      times,
       log
     })
 
@@ -93,17 +86,11 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
   }
 }
 
-export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
-  notify(change: Change): void
-  /** Reports that notices may have been missed. */
-  notifyGap(): void
-}
-
-function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
+function createEventListeners (log: EngineLog) {
   const changes = Object.fromEntries(topics.map((topic) => [topic, new Set()])) as Record<Topic, Set<Listener<Owner>>>
   const gaps = new Set<Listener<void>>()
 
-  const failed = (error: unknown): void => warn(error, 'a listener for changes failed')
+  const failed = (err: unknown): void => log.warn({ err }, 'a listener for changes failed')
 
   function call<Value> ({ listener }: Listener<Value>, value: Value): void {
     try {
@@ -116,12 +103,13 @@ function createEventListeners (warn: (error: unknown, message: string) => void):
   }
 
   return {
-    on: (topic, listener) => add(changes[topic], listener),
-    onGap: (listener) => add(gaps, listener),
-    notify ({ topic, tenant }) {
+    on: (topic: Topic, listener: (tenant: Owner) => void) => add(changes[topic], listener),
+    onGap: (listener: () => void) => add(gaps, listener),
+    notify ({ topic, tenant }: Change): void {
       for (const entry of changes[topic]) call(entry, tenant)
     },
-    notifyGap () {
+    /** Reports that notices may have been missed. */
+    notifyGap (): void {
       for (const entry of gaps) call(entry, undefined)
     }
   }

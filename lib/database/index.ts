@@ -39,7 +39,7 @@ export interface EngineOptions {
  * bypasses the policies of `rowLevelSecurity`. On the embedded engine, it rejects if another process uses the folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
-  const { tables = {}, log } = options
+  const { tables = {}, log = { info () {}, warn () {} } } = options
   const provider = providerOf(options)
   const migrate = options.migrate ?? (provider === 'embedded' ? 'auto' : 'manual')
   const schema = provider === 'postgres' ? options.postgres?.schema ?? 'public' : 'public'
@@ -53,8 +53,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     roleTables: options.roleTables ?? null,
     vectorTable: options.vectorTable ?? null,
     watched: options.watched,
-    log,
-    warn: (err, message) => log?.warn({ err }, message)
+    log
   })
   try {
     if (provider === 'postgres' && connections.settings.prepared) await refuseTransactionPooler(connections)
@@ -91,17 +90,17 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
 }
 
 /** Also reads the tables. */
-async function apply (engine: Engine, log: EngineLog | undefined): Promise<void> {
+async function apply (engine: Engine, log: EngineLog): Promise<void> {
   const migrations = await engine.migration.apply(undefined, ({ state, ...progress }) => {
-    if (state === 'waiting') log?.warn(progress, 'the migration waits for a lock that another session holds')
-    else if (state === 'started' && progress.of > 1) log?.info(progress, 'a step of a migration begins')
+    if (state === 'waiting') log.warn(progress, 'the migration waits for a lock that another session holds')
+    else if (state === 'started' && progress.of > 1) log.info(progress, 'a step of a migration begins')
   })
-  if (migrations.length > 0) log?.info({ migrations }, 'the database was migrated')
+  if (migrations.length > 0) log.info({ migrations }, 'the database was migrated')
 }
 
-async function report (engine: Engine, log: EngineLog | undefined): Promise<void> {
+async function report (engine: Engine, log: EngineLog): Promise<void> {
   const migrations = await engine.pendingMigrations()
-  if (migrations.length > 0) log?.warn({ migrations }, 'the database is not migrated: run "tenantry migrate"')
+  if (migrations.length > 0) log.warn({ migrations }, 'the database is not migrated: run "tenantry migrate"')
 }
 
 /** A role that bypasses policies would see the rows of all tenants, and no statement would fail. */

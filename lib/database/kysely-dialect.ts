@@ -5,24 +5,15 @@ import {
   type TransactionSettings
 } from 'kysely'
 import type { PoolClient } from 'pg'
-import { serverRef } from '../identity/tenant-ref.js'
-import type { SessionSettings } from './connections.js'
+import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import type { Session } from './engine.js'
 import { isSessionLost } from './failures.js'
-import { type Preludes, runRows, stepOf } from './session.js'
+import { runRows, type StatementParts, stepOf } from './session.js'
 import type { SystemTables } from './system-tables.js'
 
-export interface DialectOptions {
-  /** A connection for exclusive use. */
-  readonly acquire: () => Promise<PoolClient>
-  readonly release: (client: PoolClient, broken: boolean) => void
-  readonly settings: SessionSettings
-  readonly preludes: Preludes
-  readonly translate: (error: unknown) => unknown
-}
-
-export function createDialect (options: DialectOptions): Dialect {
-  return dialectOf(() => new PoolDriver(options))
+/** The statements wait for a connection in the turn of the tenant. */
+export function createDialect (parts: StatementParts, tenant: TenantRef): Dialect {
+  return dialectOf(() => new PoolDriver(parts, tenant))
 }
 
 function dialectOf (createDriver: () => Driver): Dialect {
@@ -35,14 +26,14 @@ function dialectOf (createDriver: () => Driver): Dialect {
 }
 
 class PoolDriver implements Driver {
-  constructor (private readonly options: DialectOptions) {}
+  constructor (private readonly parts: StatementParts, private readonly tenant: TenantRef) {}
 
   async acquireConnection (): Promise<PoolConnection> {
-    return new PoolConnection(await this.options.acquire(), this.options)
+    return new PoolConnection(await this.parts.access.connected({ tenant: this.tenant }), this.parts)
   }
 
   async releaseConnection (connection: PoolConnection): Promise<void> {
-    this.options.release(connection.client, connection.isLost)
+    this.parts.access.release(connection.client, connection.isLost)
   }
 
   async beginTransaction (connection: PoolConnection, { isolationLevel, accessMode }: TransactionSettings): Promise<void> {
@@ -67,10 +58,12 @@ class PoolConnection implements DatabaseConnection {
   /** Its session is unusable. */
   isLost = false
 
-  constructor (readonly client: PoolClient, private readonly options: DialectOptions) {}
+  readonly streamQuery = refuseStream
+
+  constructor (readonly client: PoolClient, private readonly parts: StatementParts) {}
 
   async begin (text: string): Promise<void> {
-    await this.run([{ text, values: [] }, ...this.options.preludes(serverRef), { text: 'select', values: [] }])
+    await this.run([{ text, values: [] }, ...this.parts.preludes(serverRef)])
     this.inTransaction = true
   }
 
@@ -80,21 +73,17 @@ class PoolConnection implements DatabaseConnection {
   }
 
   async executeQuery<R> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<R>> {
-    const step = stepOf({ text: sql }, parameters, this.options.settings)
-    const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.options.preludes(serverRef), step])
+    const step = stepOf({ text: sql }, parameters, this.parts.settings)
+    const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.parts.preludes(serverRef), step])
     const affected = /^(?:INSERT 0|UPDATE|DELETE|MERGE) (\d+)$/.exec(tag)?.[1]
     // kysely wrote the statement and knows the type of its rows.
     return { rows: rows as R[], ...affected !== undefined && { numAffectedRows: BigInt(affected) } }
   }
 
-  async * streamQuery<R> (): AsyncIterableIterator<QueryResult<R>> {
-    throw new Error('streaming of rows is not supported: read them in pages')
-  }
-
   private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {
-    return runRows(this.client, steps, this.options.settings.silenceMs).catch((error: unknown) => {
+    return runRows(this.client, steps, this.parts.settings.silenceMs).catch((error: unknown) => {
       this.isLost ||= isSessionLost(error)
-      throw this.options.translate(error)
+      throw this.parts.translate(error)
     })
   }
 }
@@ -114,20 +103,18 @@ class SessionDriver extends DummyDriver {
   }
 
   override async acquireConnection (): Promise<DatabaseConnection> {
-    return new SessionConnection(this.session)
+    const { session } = this
+    return {
+      async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+        const rows = await session.rows({ text: sql }, parameters)
+        // kysely wrote the statement and knows the type of its rows.
+        return { rows: rows as Row[] }
+      },
+      streamQuery: refuseStream
+    }
   }
 }
 
-class SessionConnection implements DatabaseConnection {
-  constructor (private readonly session: Session) {}
-
-  async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
-    const rows = await this.session.rows({ text: sql }, parameters)
-    // kysely wrote the statement and knows the type of its rows.
-    return { rows: rows as Row[] }
-  }
-
-  async * streamQuery<Row> (): AsyncIterableIterator<QueryResult<Row>> {
-    throw new Error("streaming of a session's rows is not supported")
-  }
+async function * refuseStream (): AsyncIterableIterator<never> {
+  throw new Error('streaming of rows is not supported: read them in pages')
 }

@@ -2,20 +2,18 @@
 import { together } from '../concurrency/batcher.js'
 import type { Catalogue } from './catalogue.js'
 import type { Reading } from './catalogue-reader.js'
-import { type WantedTable, withDeclared } from './declared-tables.js'
+import { withDeclared } from './declared-tables.js'
+import type { EngineLog } from './engine.js'
+import type { PlanOptions } from './migrations/plan.js'
 
 const refreshPauseMs = 1000 // ms between refreshes after failed statements
 
-export interface LiveCatalogueOptions {
-  readonly schema: string
-  /** The declared tables. */
-  readonly wanted: ReadonlyMap<string, WantedTable>
-  readonly rowLevelSecurity: boolean
+interface LiveCatalogueOptions extends Pick<PlanOptions, 'schema' | 'wanted' | 'rowLevelSecurity'> {
   readonly read: () => Promise<Reading>
-  readonly warn: (error: unknown, message: string) => void
+  readonly log: EngineLog
 }
 
-export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, warn }: LiveCatalogueOptions) {
+export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, log }: LiveCatalogueOptions) {
   const listeners = new Set<(catalogue: Catalogue) => void>()
   let reading: Reading = { catalogue: withDeclared({ schema, tables: new Map() }, wanted), constraints: { columnsOf: () => undefined } }
   let fingerprint = ''
@@ -35,16 +33,14 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, w
     const isFirst = fingerprint === ''
     fingerprint = print
     reading = { catalogue: withDeclared({ ...catalogue, rowLevelSecurity }, wanted), constraints }
-    if (!isFirst) { for (const listener of listeners) notify(listener) }
-    return reading.catalogue
-  }
-
-  function notify (listener: (catalogue: Catalogue) => void): void {
-    try {
-      listener(reading.catalogue)
-    } catch (error) {
-      warn(error, 'a listener for changed tables failed')
+    for (const listener of isFirst ? [] : listeners) {
+      try {
+        listener(reading.catalogue)
+      } catch (err) {
+        log.warn({ err }, 'a listener for changed tables failed')
+      }
     }
+    return reading.catalogue
   }
 
   return {
@@ -60,7 +56,7 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, w
       timer = setTimeout(() => {
         timer = null
         lastRefresh = performance.now()
-        refresh().catch((error: unknown) => warn(error, 'the schema of the database could not be read again'))
+        refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
       }, wait)
       timer.unref()
     },

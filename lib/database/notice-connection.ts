@@ -10,20 +10,14 @@ import type { EngineLog } from './engine.js'
 export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
   /** Notices may have been missed. */
   readonly onGap: () => void
-  readonly log: EngineLog | undefined
-}
-
-export interface NoticeConnection {
-  /** Resolves when notices arrive, or after one failed attempt: a start does not wait for the database to come back. */
-  open(): Promise<void>
-  close(): Promise<void>
+  readonly log: EngineLog
 }
 
 const minPauseMs = 50 // ms before the first of several attempts to reconnect
 const maxPauseMs = 150 // ms, so that notices return within a second, even if the first packet of an attempt is lost
 const maxUnheardPauseMs = 5000 // ms, if reconnecting is unlikely to help
 
-export function createNoticeConnection (options: NoticeConnectionOptions): NoticeConnection {
+export function createNoticeConnection (options: NoticeConnectionOptions) {
   const { log, onGap } = options
   const closed = new AbortController()
   let session: NoticeSession | null = null
@@ -64,7 +58,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
 
   function recovered (): void {
     pauseMs = minPauseMs
-    if (warned !== 'no') log?.info({}, 'notices of changes by other servers arrive again')
+    if (warned !== 'no') log.info({}, 'notices of changes by other servers arrive again')
     warned = 'no'
   }
 
@@ -72,22 +66,23 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
     if (error instanceof NoticesLost) {
       if (warned === 'unheard') return
       warned = 'unheard'
-      log?.warn({ err: error }, pooler)
+      log.warn({ err: error }, pooler)
     } else if (warned === 'no') {
       warned = 'lost'
-      log?.warn({ err: error }, 'the database connection for notices of changes by other servers was lost: reconnecting')
+      log.warn({ err: error }, 'the database connection for notices of changes by other servers was lost: reconnecting')
     }
   }
 
   return {
-    open () {
-      opened ??= new Promise((resolve, reject) => {
+    /** Resolves when notices arrive, or after one failed attempt: a start does not wait for the database to come back. */
+    open (): Promise<void> {
+      opened ??= new Promise<void>((resolve, reject) => {
         tried = resolve
         run().catch(reject)
       })
       return opened
     },
-    async close () {
+    async close (): Promise<void> {
       closed.abort()
       await session?.close()
     }
@@ -98,15 +93,6 @@ const pooler =
   'notices of changes by other servers do not arrive: postgres.connectionString seems to use a transaction pooler, which does not support ' +
   'LISTEN, or postgres.notifyConnectionString another database. Set postgres.notifyConnectionString to the URL of the database itself or of a ' +
   'session pooler. Until then this server reads its cached values again every few seconds, and is slower'
-
-export interface NoticeTimes {
-  /** The time between a response and the next check of the connection, in milliseconds. */
-  readonly beatMs: number
-  /** The time for a response, for a notice to itself, and for a new connection's first packet, in milliseconds. */
-  readonly responseMs: number
-  /** The time between notices to itself through the pool, in milliseconds. */
-  readonly probeMs: number
-}
 
 interface NoticeSessionOptions {
   readonly client: ClientConfig
@@ -119,9 +105,12 @@ interface NoticeSessionOptions {
   readonly onPayload: (payload: string) => void
   /** Called when notices arrive, after a test. */
   readonly onHeard: () => void
-  readonly times: NoticeTimes
 }
 
+// A connection that falls silent is noticed within a second.
+const beatMs = 250 // ms between a response and the next check of the connection
+const responseMs = 750 // ms for a response, for a notice to itself, and for a new connection's first packet
+const probeMs = 30_000 // ms between notices to itself through the pool
 const connectMs = 5000 // ms to resolve the address, which may need several name servers
 const handshakeMs = 2000 // ms for TLS and the password, which need several round trips
 const probeAgainMs = 1000 // ms after a probe that the pool could not send
@@ -164,18 +153,18 @@ class NoticeSession {
 
   /** Resolves when no later notice is missed; from then on the connection is watched. */
   async listen (): Promise<void> {
-    const { channel, ownChannel, times } = this.options
+    const { channel, ownChannel } = this.options
     const connecting = this.client.connect()
     const reached = new Promise<void>((resolve) => {
       this.socket.once('connect', resolve)
     })
     // A lost first packet would be sent again after a second, then after two more, and so on.
     this.socket.once('connectionAttempt', () => {
-      within(reached, times.responseMs).catch((error: unknown) => this.end(error))
+      within(reached, responseMs).catch((error: unknown) => this.end(error))
     })
     await within(Promise.race([connecting, reached]), connectMs)
     await within(connecting, handshakeMs)
-    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.responseMs)
+    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), responseMs)
     this.listening = true
     this.watch().catch((error: unknown) => this.end(error))
   }
@@ -186,7 +175,7 @@ class NoticeSession {
    * Resolves with false if the notice could not be sent.
    */
   async confirm (): Promise<boolean> {
-    const { notify, ownChannel, onHeard, times } = this.options
+    const { notify, ownChannel, onHeard } = this.options
     const token = String(++this.probes)
     const arrived = new Promise<void>((resolve) => {
       this.expected.set(token, resolve)
@@ -194,7 +183,7 @@ class NoticeSession {
     try {
       const sent = await notify(ownChannel, token).then(() => true, () => false)
       if (!sent) return false
-      if (!await settles(arrived, times.responseMs)) await this.missing(arrived)
+      if (!await settles(arrived, responseMs)) await this.missing(arrived)
       onHeard()
       return true
     } catch (error) {
@@ -208,7 +197,7 @@ class NoticeSession {
   /** Repeated, since the pool's connections may lead elsewhere later. */
   async keepConfirming (confirmed: boolean): Promise<void> {
     for (;;) {
-      await this.pause(confirmed ? this.options.times.probeMs : probeAgainMs)
+      await this.pause(confirmed ? probeMs : probeAgainMs)
       if (this.ended.signal.aborted) return
       confirmed = await this.confirm()
     }
@@ -216,7 +205,7 @@ class NoticeSession {
 
   /** Closes the connection in order, if that is still possible. */
   async close (): Promise<void> {
-    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.responseMs).catch(() => {})
+    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), responseMs).catch(() => {})
     this.end(new Error('closed'))
   }
 
@@ -234,17 +223,17 @@ class NoticeSession {
 
   /** A silent connection is lost. A connection that responds without the notice never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
-    await within(this.client.query('select'), this.options.times.responseMs)
+    await within(this.client.query('select'), responseMs)
     if (!await settles(arrived, 0)) throw new NoticesLost('a notification was sent and did not arrive')
   }
 
   private async watch (): Promise<void> {
-    const { channel, times } = this.options
+    const { channel } = this.options
     for (;;) {
-      await this.pause(times.beatMs)
+      await this.pause(beatMs)
       if (this.ended.signal.aborted) return
       const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
-      const { rows } = await within(question, times.responseMs)
+      const { rows } = await within(question, responseMs)
       if (rows[0]?.listening !== true) throw new NoticesLost('the session no longer listens')
     }
   }

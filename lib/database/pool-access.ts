@@ -18,27 +18,9 @@ interface Waiter {
   readonly timer: NodeJS.Timeout
 }
 
-export interface PoolAccessOptions {
-  readonly log?: EngineLog | undefined
-  readonly warn: (error: unknown, message: string) => void
-}
+export type PoolAccess = ReturnType<typeof createPoolAccess>
 
-export interface PoolAccess {
-  /** Waits for a connection in the turn of the tenant. */
-  acquire(session: SessionOptions, done: Acquired): void
-  connected(session: SessionOptions): Promise<PoolClient>
-  release(client: PoolClient, broken?: boolean): void
-  /** Exempts the connection's statements from the time limit until its release. */
-  keep(client: PoolClient): void
-  readonly waiting: number
-  /** Rejects new work, gives running work `timeoutMs`, and then ends it. */
-  close(timeoutMs: number): Promise<void>
-}
-
-export function createPoolAccess (
-  { pool, notices, max, acquireTimeoutMs }: Connections,
-  { log, warn }: PoolAccessOptions
-): PoolAccess {
+export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Connections, log: EngineLog) {
   const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Account>()
   const patient = new Set<PoolClient>()
@@ -57,7 +39,8 @@ export function createPoolAccess (
     isBusy: () => running > 0,
     ended: () => ended,
     onHang () {
-      warn(new Error('the database does not respond to "select 1" in time'), 'the database does not respond: requests that need it are rejected until it does')
+      const err = new Error('the database does not respond to "select 1" in time')
+      log.warn({ err }, 'the database does not respond: requests that need it are rejected until it does')
       gate.close()
       for (const waiter of [...waiters]) refuse(waiter, databaseUnavailable())
     },
@@ -65,7 +48,7 @@ export function createPoolAccess (
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
     onResponse () {
-      log?.info({}, 'the database responds again')
+      log.info({}, 'the database responds again')
     }
   })
 
@@ -74,6 +57,7 @@ export function createPoolAccess (
     readers.set(client, new ResultReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
   })
 
+  /** Waits for a connection in the turn of the tenant. */
   function acquire ({ tenant, isWanted }: SessionOptions, done: Acquired): void {
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
@@ -169,26 +153,26 @@ export function createPoolAccess (
 
   return {
     acquire,
-    connected: (session) =>
-      new Promise((resolve, reject) => acquire(session, (error, client) => client === null ? reject(error) : resolve(client))),
+    connected: (session: SessionOptions) =>
+      new Promise<PoolClient>((resolve, reject) => acquire(session, (error, client) => client === null ? reject(error) : resolve(client))),
     release,
-    keep (client) {
+    /** Exempts the connection's statements from the time limit until its release. */
+    keep (client: PoolClient): void {
       patient.add(client)
     },
-    get waiting () {
+    get waiting (): number {
       return gate.waiting
     },
 
-    async close (timeoutMs) {
+    /** Rejects new work, gives running work `timeoutMs`, and then ends it. */
+    async close (timeoutMs: number): Promise<void> {
       closing = true
       watch.close()
       if (running === 0) return
-      let timer: NodeJS.Timeout | undefined
-      await new Promise<void>((resolve) => {
+      const isIdle = new Promise<void>((resolve) => {
         idle = resolve
-        timer = setTimeout(resolve, timeoutMs)
       })
-      clearTimeout(timer)
+      await settlesWithin(isIdle, timeoutMs)
       // A statement may run for half a minute longer, and a stop takes 10 s.
       gate.close()
       for (const client of [...busy.keys()]) release(client, true)
@@ -200,7 +184,7 @@ const checkMs = 250 // ms without the end of any statement, while some are runni
 const probeMs = 1000 // ms for `select 1`, as for /health
 const endAfter = 2 // failed probes until running statements are ended: they survive a short stall
 
-export interface HangWatchParts {
+interface HangWatchParts {
   /** The options of the probe's connection; undefined if the database runs in this process. */
   readonly connection: ClientConfig | undefined
   /** Whether statements are running, or wait for a connection. */
@@ -214,17 +198,11 @@ export interface HangWatchParts {
   readonly onResponse: () => void
 }
 
-export interface HangWatch {
-  /** The database is known to hang. */
-  readonly hangs: boolean
-  close(): void
-}
-
 /**
  * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops packets. A slow
  * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends.
  */
-function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts): HangWatch {
+function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts) {
   const closed = new AbortController()
   let hangs = false
   let probing = false
@@ -297,10 +275,11 @@ function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onRes
   }
 
   return {
-    get hangs () {
+    /** The database is known to hang. */
+    get hangs (): boolean {
       return hangs
     },
-    close () {
+    close (): void {
       closed.abort()
       clearInterval(timer)
       drop()

@@ -1,12 +1,11 @@
 /** The engine above both kinds of connections. */
 import { Kysely } from 'kysely'
 import { createResultMemory } from '../concurrency/result-memory.js'
+import { settlesWithin } from '../concurrency/with-timeout.js'
 import { isFailure } from '../errors.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { readCatalogue } from './catalogue-reader.js'
 import { type Connections, tenantSetting } from './connections.js'
-import type { RoleTables, WantedTable } from './declared-tables.js'
-import type { VectorTable } from './document-tables.js'
 import type { Engine, EngineLog, EngineStatus, Session } from './engine.js'
 import { createEvents } from './events-on-database.js'
 import { databaseUnavailable, isLostSetting, translate } from './failures.js'
@@ -14,8 +13,7 @@ import { createDialect } from './kysely-dialect.js'
 import { createLiveCatalogue } from './live-catalogue.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
-import type { WatchedTables } from './migrations/change-triggers.js'
-import { planMigration, planNext } from './migrations/plan.js'
+import { planMigration, planNext, type PlanOptions } from './migrations/plan.js'
 import { createPoolAccess } from './pool-access.js'
 import { poolerAdvice } from './postgres.js'
 import { createPreludes, createStatements, ownSession } from './session.js'
@@ -31,37 +29,32 @@ const lostSetting =
   `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
 
 /** The engine's parts besides its connections. */
-export interface PoolEngineOptions {
-  readonly schema: string
-  readonly wanted: ReadonlyMap<string, WantedTable>
-  readonly roleTables: RoleTables | null
-  readonly vectorTable: VectorTable | null
-  readonly watched?: WatchedTables | undefined
-  readonly log?: EngineLog | undefined
-  /** Called for idle connections that broke, and for failed refreshes. */
-  readonly warn: (error: unknown, message: string) => void
+export interface PoolEngineOptions extends Pick<PlanOptions, 'schema' | 'wanted' | 'roleTables' | 'vectorTable' | 'watched'> {
+  readonly log: EngineLog
 }
 
 export function createPoolEngine (connections: Connections, options: PoolEngineOptions): Engine {
   const { pool, settings } = connections
+  const { schema, roleTables, vectorTable, log } = options
   const preludes = createPreludes(settings)
   let lastPoolerWarning = -Infinity
   const closed = new AbortController()
   let closing: Promise<void> | null = null
   let isMigrated = false
-  const access = createPoolAccess(connections, options)
-  const { connected, release } = access
+  const access = createPoolAccess(connections, log)
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
-  const { text, transaction, own } = createStatements({ access, slowReads, settings, preludes, translate: fail })
-  const live = createLiveCatalogue({
-    schema: options.schema,
-    wanted: options.wanted,
-    rowLevelSecurity: settings.rowLevelSecurity,
-    read: () => readCatalogue(own, options.schema),
-    warn: options.warn
-  })
+  const parts = { access, slowReads, settings, preludes, translate: fail }
+  const { text, transaction, own } = createStatements(parts)
+  const patienceMs = patienceFactor * settings.statementTimeoutMs
+  const planOptions: ApplyOptions = {
+    ...options,
+    patienceMs,
+    concurrent: connections.migrations !== undefined,
+    rowLevelSecurity: settings.rowLevelSecurity
+  }
+  const live = createLiveCatalogue({ ...planOptions, read: () => readCatalogue(own, schema), log })
 
-  pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
+  pool.on('error', (err) => log.warn({ err }, 'a database connection broke while it was idle'))
   // If a connection breaks during a transaction, the next statement fails. Without a listener the event would end the process.
   pool.on('connect', (client) => client.on('error', () => {}))
 
@@ -73,23 +66,12 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     return translated
   }
 
-  function warnOfPooler (error: unknown): void {
+  function warnOfPooler (err: unknown): void {
     if (performance.now() < lastPoolerWarning + poolerWarningPauseMs) return
     lastPoolerWarning = performance.now()
-    options.warn(error, lostSetting)
+    log.warn({ err }, lostSetting)
   }
 
-  const patienceMs = patienceFactor * settings.statementTimeoutMs
-  const planOptions: ApplyOptions = {
-    patienceMs,
-    concurrent: connections.migrations !== undefined,
-    schema: options.schema,
-    wanted: options.wanted,
-    roleTables: options.roleTables,
-    vectorTable: options.vectorTable,
-    watched: options.watched,
-    rowLevelSecurity: settings.rowLevelSecurity
-  }
   // A plan checks whether large tables have rows, which may take longer than a request may.
   const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(ownSession, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) =>
@@ -113,10 +95,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     })
   }
 
-  const kyselyFor = (tenant: TenantRef) =>
-    new Kysely<SystemTables>({
-      dialect: createDialect({ acquire: () => connected({ tenant }), release, settings, preludes, translate: fail })
-    })
+  const kyselyFor = (tenant: TenantRef) => new Kysely<SystemTables>({ dialect: createDialect(parts, tenant) })
   const kysely = kyselyFor(serverRef)
 
   const events = createEvents({
@@ -124,15 +103,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     writer: ({ topic, tenant }) => topic === 'tenant' ? kysely : kyselyFor(tenant),
     notices: connections.notices,
     notify: (channel, payload) => own.rows({ text: 'select pg_notify($1, $2)' }, [channel, payload]),
-    log: options.log
+    log
   })
 
   const engine: Engine = {
     kind: connections.kind,
     folder: connections.folder,
     rowLevelSecurity: settings.rowLevelSecurity,
-    roleTables: options.roleTables,
-    vectorTable: options.vectorTable,
+    roleTables,
+    vectorTable,
     kysely,
     kyselyFor,
     events,
@@ -163,17 +142,10 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       return migrations.filter(({ required }) => required).map(({ name }) => name)
     },
     async ping (timeoutMs) {
-      let timer: NodeJS.Timeout | undefined
-      const late = new Promise<never>((_resolve, reject) => {
-        timer = setTimeout(() => reject(databaseUnavailable()), timeoutMs)
-      })
-      try {
-        await Promise.race([own.rows({ text: 'select 1' }), late])
-      } catch (error) {
+      const responds = await settlesWithin(own.rows({ text: 'select 1' }), timeoutMs).catch((error: unknown) => {
         throw databaseUnavailable(error)
-      } finally {
-        clearTimeout(timer)
-      }
+      })
+      if (!responds) throw databaseUnavailable()
     },
     status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: access.waiting }),
     close () {

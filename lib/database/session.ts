@@ -3,7 +3,7 @@ import type { ClientBase } from 'pg'
 import { isTenant, isTenantId, serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { platformRows, type SessionSettings, setTransaction, tenantSetting } from './connections.js'
-import type { Engine, Isolation, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
+import type { Isolation, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
 import { databaseBusy, isRetryable, isSessionLost, isStalePlan } from './failures.js'
 import type { PoolAccess } from './pool-access.js'
 import type { Place, SlowReads } from './slow-reads.js'
@@ -56,7 +56,7 @@ export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: 
   })
 }
 
-export interface StatementsOptions {
+export interface StatementParts {
   readonly access: PoolAccess
   readonly slowReads: SlowReads
   readonly settings: SessionSettings
@@ -65,15 +65,8 @@ export interface StatementsOptions {
   readonly translate: (error: unknown) => unknown
 }
 
-export interface Statements extends Pick<Engine, 'text'> {
-  /** `within`: other settings than the engine's. */
-  transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>, within?: SessionSettings): Promise<T>
-  /** Statements of the server itself, each separate. */
-  readonly own: Pick<Session, 'rows'>
-}
-
 /** Statements on the connections of a pool. Those that lost a race, or that have an outdated plan, run again. */
-export function createStatements ({ access, slowReads, settings, preludes, translate }: StatementsOptions): Statements {
+export function createStatements ({ access, slowReads, settings, preludes, translate }: StatementParts) {
   const { acquire, connected, release } = access
 
   function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
@@ -111,6 +104,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
     })
   }
 
+  /** `within`: other settings than the engine's. */
   async function transaction<T> (
     options: TransactionOptions,
     work: (session: Session) => Promise<T>,
@@ -140,7 +134,8 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
     }
   }
 
-  const own: Statements['own'] = {
+  /** Statements of the server itself, each separate. */
+  const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
       const client = await connected(ownSession)
       let fault: unknown
@@ -159,25 +154,19 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
   return { text, transaction, own }
 }
 
-/** The owner of the statements. */
-export interface Paced {
-  readonly tenant: TenantRef
-  readonly slowReads: SlowReads
-}
-
 /** A transaction: `begin` and the tenant are sent with the first statement. */
 export class TransactionSession implements Session {
   private prelude: readonly Step[]
   private ended = false
 
-  /** `paced`: null for migrations. */
+  /** `paced`: the owner of the statements; null for migrations. */
   constructor (
     private readonly client: ClientBase,
     private readonly settings: SessionSettings,
     prelude: readonly Step[],
     private readonly translate: (error: unknown) => unknown,
     isolation?: Isolation,
-    private readonly paced: Paced | null = null
+    private readonly paced: { readonly tenant: TenantRef, readonly slowReads: SlowReads } | null = null
   ) {
     this.prelude = [{ text: isolation === undefined ? 'begin' : `begin isolation level ${isolation}`, values: [] }, ...prelude]
   }

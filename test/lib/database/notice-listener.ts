@@ -10,7 +10,6 @@ const connection = createNoticeConnection({
   },
   onPayload () {},
   onGap () {},
-  times: { beatMs: 250, responseMs: 750, probeMs: 30_000 },
   log: { info () {}, warn: (_object, message) => console.log(message) }
 })
 await connection.open()
