@@ -3,7 +3,7 @@ import { type Catalogue, type Column, type DatabaseFunction, type ForeignKey, ty
 import { tenantSetting } from './connections.js'
 import type { Session } from './engine.js'
 import type { ConstraintReader } from './failures.js'
-import { identifier } from './sql.js'
+import { qualified } from './sql.js'
 
 /** The result of one reading. */
 export interface Reading {
@@ -35,6 +35,13 @@ interface Row extends Record<string, unknown> {
   checks: { name: string, columns: string[] }[]
 }
 
+/** SQL for the names of a table's columns, in the order of their numbers. */
+const columnNames = (table: string, numbers: string) =>
+  `(select coalesce(json_agg(a.attname order by u.place), '[]') from unnest(${numbers}) with ordinality u(attnum, place)
+      join pg_attribute a on a.attrelid = ${table} and a.attnum = u.attnum)`
+
+const keyNames = columnNames('c.oid', 'k.conkey')
+
 /**
  * Tables, partitioned tables, views, materialized and foreign tables. Partitions are not listed separately, and objects of extensions are
  * left out.
@@ -53,31 +60,20 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
     ) order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', names.list) order by k.conname), '[]')
-    from pg_constraint k, lateral (
-      select json_agg(a.attname order by u.place) as list from unnest(k.conkey) with ordinality u(attnum, place)
-      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) names
-    where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
-  (select coalesce(json_agg(json_build_object('name', x.relname, 'columns', names.list,
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', ${keyNames}) order by k.conname), '[]')
+    from pg_constraint k where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
+  (select coalesce(json_agg(json_build_object('name', x.relname, 'columns', ${columnNames('c.oid', 'i.indkey[0:i.indnkeyatts - 1]')},
       'plain', i.indisvalid and i.indimmediate and i.indpred is null and i.indexprs is null) order by x.relname), '[]')
-    from pg_index i join pg_class x on x.oid = i.indexrelid, lateral (
-      select coalesce(json_agg(a.attname order by u.place), '[]') as list from unnest(i.indkey) with ordinality u(attnum, place)
-      join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
+    from pg_index i join pg_class x on x.oid = i.indexrelid
     where i.indrelid = c.oid and i.indisunique
       and not exists (select from pg_constraint k where k.conindid = i.indexrelid and k.contype in ('p', 'u'))) as indexes,
-  (select coalesce(json_agg(json_strip_nulls(json_build_object('name', k.conname, 'columns', here.list, 'referencedTable', r.relname, 'referencedColumns', there.list,
+  (select coalesce(json_agg(json_strip_nulls(json_build_object('name', k.conname, 'columns', ${keyNames},
+      'referencedTable', r.relname, 'referencedColumns', ${columnNames('r.oid', 'k.confkey')},
       'followsDelete', case when k.confdeltype in ('c', 'n', 'd') then true end, 'followsUpdate', case when k.confupdtype in ('c', 'n', 'd') then true end)) order by k.conname), '[]')
-    from pg_constraint k join pg_class r on r.oid = k.confrelid and r.relnamespace = c.relnamespace, lateral (
-      select json_agg(a.attname order by u.place) as list from unnest(k.conkey) with ordinality u(attnum, place)
-      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) here, lateral (
-      select json_agg(a.attname order by u.place) as list from unnest(k.confkey) with ordinality u(attnum, place)
-      join pg_attribute a on a.attrelid = k.confrelid and a.attnum = u.attnum) there
+    from pg_constraint k join pg_class r on r.oid = k.confrelid and r.relnamespace = c.relnamespace
     where k.conrelid = c.oid and k.contype = 'f' and not r.relispartition) as foreign_keys,
-  (select coalesce(json_agg(json_build_object('name', k.conname, 'columns', names.list)), '[]')
-    from pg_constraint k, lateral (
-      select coalesce(json_agg(a.attname order by u.place), '[]') as list from unnest(k.conkey) with ordinality u(attnum, place)
-      join pg_attribute a on a.attrelid = k.conrelid and a.attnum = u.attnum) names
-    where k.conrelid = c.oid and k.contype in ('c', 'x')) as checks,
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'columns', ${keyNames})), '[]')
+    from pg_constraint k where k.conrelid = c.oid and k.contype in ('c', 'x')) as checks,
   case when c.relkind in ('v', 'm') then (
     with recursive used (oid) as (
       select c.oid
@@ -126,7 +122,7 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
       schema,
       functions,
       tables: new Map(rows.map((row) => [row.name, tableOf(row)])),
-      searchConfigurations: new Map(configurations.map(({ name, schema }) => [name, `${identifier(schema)}.${identifier(name)}`]))
+      searchConfigurations: new Map(configurations.map(({ name, schema }) => [name, qualified(schema, name)]))
     }),
     constraints: { columnsOf: (table, constraint) => constraints.get(table)?.get(constraint) }
   }
@@ -175,18 +171,13 @@ function boundsOf (type: string, modifier: number): Pick<Column, 'maxLength' | '
   }
 }
 
-interface FunctionRow extends Record<string, unknown> {
-  name: string
+interface FunctionRow extends Record<string, unknown>, Pick<DatabaseFunction, 'name' | 'returns' | 'type' | 'many' | 'volatile'> {
   arguments: { name: string, type: string, mode: string }[]
   /** The number of arguments with a default; they are the last ones. */
   defaults: number
-  returns: string
-  type: string
-  many: boolean
   /** For a composite type; null for others. */
   attributes: { name: string, type: string }[] | null
   record: boolean
-  volatile: boolean
   variadic: boolean
   definer: boolean
   allowed: boolean

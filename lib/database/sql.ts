@@ -6,6 +6,11 @@ export function identifier (name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
+/** The quoted name of a table, or of another object, with its schema. */
+export function qualified (schema: string, name: string): string {
+  return `${identifier(schema)}.${identifier(name)}`
+}
+
 /** Several quoted identifiers, separated by commas. */
 export function identifiers (names: readonly string[]): string {
   return names.map(identifier).join(', ')

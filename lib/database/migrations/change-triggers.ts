@@ -1,7 +1,7 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
 import { createHash } from 'node:crypto'
 import { type Table, tenantColumn } from '../catalogue.js'
-import { identifier, literal } from '../sql.js'
+import { identifier, literal, qualified } from '../sql.js'
 
 /** The watched tables, by name: whether writes of other programs are recorded too. */
 export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
@@ -41,7 +41,7 @@ export function triggerStatements (
   always: boolean,
   existing: string | null
 ): string[] {
-  const quoted = `${identifier(schema)}.${identifier(name)}`
+  const quoted = qualified(schema, name)
   const keys = changeKeys({ primaryKey })
   const gate = gateOf(name)
   const made = `${always ? 'all writes' : 'writes of this server'} while ${gate} is open, by ${keys.map(identifier).join(', ')}`

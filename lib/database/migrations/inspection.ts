@@ -52,10 +52,14 @@ interface StateRow extends Record<string, unknown>, TableState {
   name: string
 }
 
+/** SQL for the policies of the table `c`. */
+const policiesSql =
+  `(select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive, 'outdated', ${outdatedSql})), '[]') from pg_policy where polrelid = c.oid)`
+
 const statesText = `
 select c.relname as name, c.relrowsecurity as enabled, c.relforcerowsecurity as forced, c.relkind in ('r', 'p') as securable,
   pg_has_role(c.relowner, 'usage') as owned,
-  (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive, 'outdated', ${outdatedSql})), '[]') from pg_policy where polrelid = c.oid) as policies,
+  ${policiesSql} as policies,
   (select coalesce(json_agg(names.list), '[]') from pg_index i, lateral (
       select json_agg(coalesce(a.attname, '') order by u.place) as list from unnest(i.indkey) with ordinality u(attnum, place)
       left join pg_attribute a on a.attrelid = i.indrelid and a.attnum = u.attnum where u.place <= i.indnkeyatts) names
@@ -81,8 +85,7 @@ interface SystemTableRow extends Record<string, unknown> {
 const systemTablesText = `
 select n.nspname || '.' || c.relname as name, n.nspname || '.' || quote_ident(c.relname) as quoted,
   exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id' and not attisdropped) as owned,
-  json_build_object('enabled', c.relrowsecurity, 'forced', c.relforcerowsecurity, 'policies',
-    (select coalesce(json_agg(json_build_object('name', polname, 'permissive', polpermissive, 'outdated', ${outdatedSql})), '[]') from pg_policy where polrelid = c.oid)) as security
+  json_build_object('enabled', c.relrowsecurity, 'forced', c.relforcerowsecurity, 'policies', ${policiesSql}) as security
 from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname in ('tenantry', 'tenantry_queue') and c.relkind in ('r', 'p')
 order by 1`

@@ -3,7 +3,7 @@
  * Here each partition gets its own without blocking, and the parent then takes those over. Finished steps of an earlier attempt are
  * skipped, so that an interrupted migration continues.
  */
-import { identifier, identifiers } from '../sql.js'
+import { identifier, identifiers, qualified } from '../sql.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
 /** A table of the tree of a partitioned table: the root, a partition, or a partitioned partition. */
@@ -90,10 +90,11 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
   const attached: MigrationStep[] = []
   for (const partition of tables) {
     const { schema, kind, indexes, constraints } = partition
-    const table = quoted(partition)
-    const name = identifier(nameOf(partition.name))
-    const found = indexes.find((index) => index.name === nameOf(partition.name))
-    const isConstraint = constraints.some((constraint) => constraint.name === nameOf(partition.name))
+    const table = qualified(schema, partition.name)
+    const ownName = nameOf(partition.name)
+    const name = identifier(ownName)
+    const found = indexes.find((index) => index.name === ownName)
+    const isConstraint = constraints.some((constraint) => constraint.name === ownName)
     if (kind === 'p') {
       if (found === undefined) {
         parents.push(
@@ -111,7 +112,7 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
     // The last first: an index of a partitioned partition becomes valid before it is attached.
     attached.unshift(
       ...change(table, [
-        `alter index ${identifier(parent.schema)}.${identifier(nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`
+        `alter index ${qualified(parent.schema, nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`
       ])
     )
   }
@@ -120,22 +121,16 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
 
 /** Adds the reference to each partition and validates it there. The parent then takes them over without another scan. */
 export function referencePartitions ({ tables }: PartitionTree, name: string, definition: string): MigrationStep[] {
-  const [root] = tables
   const steps: MigrationStep[] = []
-  for (const partition of tables) {
-    if (partition.kind !== 'r') continue
-    const table = quoted(partition)
-    const found = partition.constraints.find((constraint) => constraint.name === name)
+  for (const { schema, name: partition, kind, constraints } of tables) {
+    if (kind !== 'r') continue
+    const table = qualified(schema, partition)
+    const found = constraints.find((constraint) => constraint.name === name)
     if (found === undefined) {
       steps.push(...change(table, [`alter table ${table} add constraint ${identifier(name)} ${definition} not valid`]))
     }
     if (found?.valid !== true) steps.push(scan(table, `alter table ${table} validate constraint ${identifier(name)}`))
   }
-  return root === undefined
-    ? steps
-    : [...steps, ...change(quoted(root), [`alter table ${quoted(root)} add constraint ${identifier(name)} ${definition}`])]
-}
-
-function quoted ({ schema, name }: Partition): string {
-  return `${identifier(schema)}.${identifier(name)}`
+  const root = qualified(tables[0]!.schema, tables[0]!.name)
+  return [...steps, ...change(root, [`alter table ${root} add constraint ${identifier(name)} ${definition}`])]
 }

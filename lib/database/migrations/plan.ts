@@ -2,9 +2,9 @@
 import type { RoleTables, WantedTable } from '../declared-tables.js'
 import type { VectorTable } from '../document-tables.js'
 import type { Session } from '../engine.js'
-import { identifier, literal } from '../sql.js'
+import { identifier, literal, qualified } from '../sql.js'
 import { isWatchable, triggerStatements, type WatchedTables } from './change-triggers.js'
-import { type AppliedMigration, appliedMigrations, inspect, type Inspection, type TableState } from './inspection.js'
+import { type AppliedMigration, appliedMigrations, inspect, type Inspection } from './inspection.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
 import { disableStatements, noSecurity, policyStatements, renewStatements } from './policies.js'
 import { change, madeBy, make, type MigrationStep, stepSql, systemSteps, together } from './steps.js'
@@ -199,8 +199,8 @@ async function declaredDraft (
   const altered: string[] = []
   for (const table of wanted.values()) {
     const existing = catalogue.tables.get(table.name)
-    const name = `${identifier(schema)}.${identifier(table.name)}`
-    const hasRows = existing !== undefined && !existing.view && needsRows(table, existing) && await isFilled(session, name)
+    const name = qualified(schema, table.name)
+    const hasRows = existing !== undefined && !existing.view && needsRows(table, existing) && await exists(session, name)
     const found = difference(table, { schema, existing, state: states.get(table.name), hasRows, concurrent })
     warnings.push(...found.warnings)
     if (found.made.length + found.changes.length + found.references.length > 0) {
@@ -223,7 +223,7 @@ async function declaredDraft (
   made.push(...references.filter(({ isNew }) => isNew).flatMap(({ steps }) => steps.flatMap(({ statements }) => statements)))
   const ofExisting = references.filter(({ isNew }) => !isNew).flatMap(({ steps }) => steps)
   if (made.length + changes.length + ofExisting.length === 0) return []
-  if (!await schemaExists(session, schema)) made.unshift(`create schema ${identifier(schema)}`)
+  if (!await exists(session, 'pg_namespace where nspname = $1', [schema])) made.unshift(`create schema ${identifier(schema)}`)
   const description = created.length > 0 ? describe('create', created) : describe('alter', altered)
   return [draftOf(description, [...created, ...altered], [...make(made), ...changes, ...ofExisting], true, options)]
 }
@@ -238,94 +238,75 @@ function draftOf (
   return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
 }
 
+interface TableChange {
+  readonly name: string
+  readonly quoted: string
+  readonly statements: readonly string[]
+  readonly isOwned: boolean
+}
+
+/** A migration of existing tables. Of a table that this role does not own, the missing statements become a warning. */
+function changeDraft (
+  verb: string,
+  lack: string,
+  found: readonly TableChange[],
+  required: boolean,
+  options: PlanOptions,
+  warnings: string[]
+): Draft[] {
+  const missing = found.filter(({ statements }) => statements.length > 0)
+  const owned = missing.filter(({ isOwned }) => isOwned)
+  for (const { name, statements } of missing.filter(({ isOwned }) => !isOwned)) {
+    warnings.push(`${name} has no ${lack}, and this role does not own the table: its owner must run ${statements.join('; ')}`)
+  }
+  if (owned.length === 0) return []
+  const names = owned.map(({ name }) => name)
+  return [draftOf(describe(verb, names), names, owned.flatMap(({ quoted, statements }) => change(quoted, statements)), required, options)]
+}
+
 /** Existing tenant-scoped tables, declared or not, without a policy; and all tables with policies of an earlier version. */
-function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
-  const tables: string[] = []
-  const steps: MigrationStep[] = []
-  for (const { name, type, state } of securable(catalogue, states)) {
-    const table = `${identifier(options.schema)}.${identifier(name)}`
-    const missing = policyStatements(table, type, state)
-    if (missing.length === 0) continue
-    if (!state.owned) {
-      warnings.push(
-        `${name} has no policy that isolates tenants, and this role does not own the table: its owner must run ${missing.join('; ')}`
-      )
-      continue
-    }
-    tables.push(name)
-    steps.push(...change(table, missing))
-  }
-  for (const { quoted, security } of tenantOwned) {
-    const outdated = renewStatements(quoted, 'text', security)
-    if (outdated.length > 0) tables.push(quoted)
-    steps.push(...change(quoted, outdated))
-  }
-  return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
+function policyDraft (inspection: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
+  const found = securable(inspection, options).map(({ name, quoted, type, state }) => {
+    return { name, quoted, statements: policyStatements(quoted, type, state), isOwned: state.owned }
+  })
+  const own = inspection.tenantOwned.map(({ quoted, security }) => {
+    return { name: quoted, quoted, statements: renewStatements(quoted, 'text', security), isOwned: true }
+  })
+  return changeDraft('isolate', 'policy that isolates tenants', [...found, ...own], options.rowLevelSecurity, options, warnings)
 }
 
 /** Triggers on watched tables. Routes do not wait for them: watches are rejected until they exist. */
 function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const { schema, wanted, watched = {} } = options
-  const tables: string[] = []
-  const steps: MigrationStep[] = []
-  for (const [name, { trigger = false }] of Object.entries(watched)) {
+  const found = Object.entries(watched).flatMap(([name, { trigger = false }]) => {
     const table = catalogue.tables.get(name) ?? wanted.get(name)
+    if (table === undefined || !isWatchable(table)) return []
     const state = states.get(name)
-    if (table === undefined || !isWatchable(table)) continue
-    const quoted = `${identifier(schema)}.${identifier(name)}`
-    const missing = triggerStatements(schema, { name, primaryKey: table.primaryKey }, trigger, state?.changeTrigger ?? null)
-    if (missing.length === 0) continue
-    if (state?.owned === false) {
-      warnings.push(
-        `${name} has no trigger that records its changes, and this role does not own the table: its owner must run ${missing.join('; ')}`
-      )
-      continue
-    }
-    tables.push(name)
-    steps.push(...change(quoted, missing))
-  }
-  return tables.length === 0 ? [] : [draftOf(describe('record_changes_of', tables), tables, steps, false, options)]
+    const statements = triggerStatements(schema, table, trigger, state?.changeTrigger ?? null)
+    return [{ name, quoted: qualified(schema, name), statements, isOwned: state?.owned !== false }]
+  })
+  return changeDraft('record_changes_of', 'trigger that records its changes', found, false, options, warnings)
 }
 
 /** The opposite of `policyDraft`, for development: policies stay but are disabled. */
-function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions): Draft[] {
-  const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
-  const names = [
-    ...tenantOwned.map(({ quoted }) => quoted),
-    ...found.map(({ name }) => `${identifier(options.schema)}.${identifier(name)}`)
-  ]
-  if (names.length === 0) return []
-  return [
-    draftOf(
-      'disable_row_level_security',
-      found.map(({ name }) => name),
-      names.flatMap((name) => change(name, disableStatements(name))),
-      false,
-      options
-    )
-  ]
+function insecureDraft (inspection: Inspection, options: PlanOptions): Draft[] {
+  const found = securable(inspection, options).filter(({ state }) => state.enabled && state.owned)
+  const steps = [...inspection.tenantOwned, ...found].flatMap(({ quoted }) => change(quoted, disableStatements(quoted)))
+  return steps.length === 0 ? [] : [draftOf('disable_row_level_security', found.map(({ name }) => name), steps, false, options)]
 }
 
-function * securable (
-  catalogue: Inspection['catalogue'],
-  states: Inspection['states']
-): Iterable<{ name: string, type: string, state: TableState }> {
-  for (const { name, columns } of catalogue.tables.values()) {
-    const column = columns.get('tenant_id')
+/** The application's tables with a tenant. */
+function securable ({ catalogue, states }: Inspection, { schema }: PlanOptions) {
+  return [...catalogue.tables.values()].flatMap(({ name, columns }) => {
+    const type = columns.get('tenant_id')?.type
     const state = states.get(name)
-    if (column !== undefined && state?.securable === true) yield { name, type: column.type, state }
-  }
+    return type === undefined || state?.securable !== true ? [] : [{ name, quoted: qualified(schema, name), type, state }]
+  })
 }
 
-async function isFilled (session: Session, name: string): Promise<boolean> {
-  const [found] = await session.rows<{ filled: boolean }>({ text: `select exists (select from ${name}) as filled` })
-  return found?.filled === true
-}
-
-async function schemaExists (session: Session, schema: string): Promise<boolean> {
-  const [found] = await session.rows<{ there: boolean }>({ text: 'select exists (select from pg_namespace where nspname = $1) as there' }, [
-    schema
-  ])
+/** Whether the table has rows that meet the condition. */
+async function exists (session: Session, rows: string, values: readonly string[] = []): Promise<boolean> {
+  const [found] = await session.rows<{ there: boolean }>({ text: `select exists (select from ${rows}) as there` }, values)
   return found?.there === true
 }
 

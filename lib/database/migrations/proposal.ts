@@ -2,7 +2,7 @@
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Table } from '../catalogue.js'
 import { type WantedTable, wantedTables } from '../declared-tables.js'
-import { identifier } from '../sql.js'
+import { identifier, qualified } from '../sql.js'
 import { noSecurity, policyStatements } from './policies.js'
 import { difference } from './tables.js'
 
@@ -16,7 +16,7 @@ export function tableProposal (
   return script([
     ...hasSchema ? [] : [`create schema ${identifier(schema)}`],
     ...statementsFor(schema, wanted, undefined),
-    ...wanted.tenantScoped ? policyStatements(`${identifier(schema)}.${identifier(name)}`, 'text', noSecurity) : []
+    ...wanted.tenantScoped ? policyStatements(qualified(schema, name), 'text', noSecurity) : []
   ])
 }
 

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { sameColumns, type Table } from '../catalogue.js'
 import { hasKeyIndex, type WantedColumn, type WantedTable } from '../declared-tables.js'
-import { identifier, identifiers, literal } from '../sql.js'
+import { identifier, identifiers, literal, qualified } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
 import {
@@ -39,7 +39,7 @@ export interface Reference {
 
 export function difference (wanted: WantedTable, context: TableContext): TableDifference {
   const { existing, schema } = context
-  const name = `${identifier(schema)}.${identifier(wanted.name)}`
+  const name = qualified(schema, wanted.name)
   if (existing === undefined) {
     return {
       made: [
@@ -201,5 +201,5 @@ function addReference (name: string, schema: string, key: WantedTable['foreignKe
 }
 
 function referenceSql (schema: string, { columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {
-  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${identifiers(referencedColumns)})`
+  return `foreign key (${identifiers(columns)}) references ${qualified(schema, referencedTable)} (${identifiers(referencedColumns)})`
 }
