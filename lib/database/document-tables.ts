@@ -1,5 +1,6 @@
 /** The tables of documents for search and of conversations in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType } from 'kysely'
+import type { Time } from './column-types.js'
 
 export const defaultDimensions = 1536
 
@@ -45,7 +46,7 @@ export interface DocumentTables {
     document_id: string
     version: string
     /** Until then, a running upload may make it the version of the document. */
-    due_at: ColumnType<Date, Date, Date>
+    due_at: Time
   }
 
   'tenantry.agent_batches': {
@@ -83,7 +84,7 @@ export interface DocumentTables {
     /** The size of the kept messages, in bytes. */
     bytes: number
     created_at: ColumnType<Date, Date, never>
-    updated_at: ColumnType<Date, Date, Date>
+    updated_at: Time
   }
 
   'tenantry.conversation_messages': {

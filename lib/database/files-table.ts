@@ -1,5 +1,6 @@
 /** The tables of files in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType } from 'kysely'
+import type { Bigint, Time } from './column-types.js'
 
 /**
  * - `pending`: its bytes are arriving, or may come by a signed upload
@@ -22,9 +23,9 @@ export interface FileTables {
     name: string
     content_type: string
     /** Bytes; the announced ones for a signed upload. */
-    size: ColumnType<string, number, number>
+    size: Bigint
     /** The bytes that count towards the tenant's usage. */
-    counted: ColumnType<string, number, number>
+    counted: Bigint
     /** In hexadecimal; null until it is ready. */
     sha256: string | null
     entity_type: string | null
@@ -32,7 +33,7 @@ export interface FileTables {
     metadata: ColumnType<Record<string, unknown>, string, string>
     /** The `sub` of the uploader. */
     created_by: string
-    created_at: ColumnType<Date, Date, Date>
+    created_at: Time
     /** The time at which the sweep removes it; null for never. */
     expires_at: ColumnType<Date | null, Date | null, Date | null>
     /** The time of the next scan, or of the timeout of a running one; null without a scan. */
@@ -65,7 +66,7 @@ export interface FileTables {
     /** Also a part of the object's key: `<tenant_id>/<file_id>-<id>`. */
     id: string
     /** The offset of its bytes in the file. */
-    start: ColumnType<string, number, number>
+    start: Bigint
     /** null until the object exists. */
     size: ColumnType<string | null, null, number>
   }

@@ -1,5 +1,6 @@
 /** The tables of realtime in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, GeneratedAlways } from 'kysely'
+import type { Bigint, Time } from './column-types.js'
 
 export interface RealtimeTables {
   /** A change of a row that has no position yet; a trigger writes it. */
@@ -44,17 +45,17 @@ export interface RealtimeTables {
   /** The progress of assigning positions to a tenant's changes. */
   'tenantry.realtime_heads': {
     tenant_id: string
-    position: ColumnType<string, number, number>
+    position: Bigint
     /** Changes up to this position were removed. */
     floor: ColumnType<string, number | undefined, number>
     /** Grows over all tenants with every batch of positions. */
-    stamp: ColumnType<string, number, number>
+    stamp: Bigint
   }
 
   /** Processes with connections. */
   'tenantry.realtime_instances': {
     id: string
-    seen_at: ColumnType<Date, Date, Date>
+    seen_at: Time
   }
 
   /** A connection in a room. */

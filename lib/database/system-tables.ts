@@ -1,5 +1,6 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
+import type { OptionalTime, Time, Timestamp } from './column-types.js'
 import type { DocumentTables } from './document-tables.js'
 import type { FileTables } from './files-table.js'
 import type { RealtimeTables } from './realtime-tables.js'
@@ -8,14 +9,11 @@ import type { UserTables } from './user-tables.js'
 import type { WebhookTables } from './webhook-tables.js'
 import type { WorkflowTables } from './workflow-tables.js'
 
-type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
-type OptionalTime = ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
-
 type Period = 'minute' | 'hour' | 'day' | 'week' | 'month' | 'total'
 
 /** For each kind of period: the last counted period, and the amount used in it. */
 type PeriodColumns =
-  & { [Column in `${Period}_start`]: ColumnType<Date | null, Date | null | undefined, Date | null> }
+  & { [Column in `${Period}_start`]: OptionalTime }
   & { [Column in `${Period}_amount`]: ColumnType<string, number | undefined, number> }
 
 export interface SystemTables
@@ -106,10 +104,10 @@ export interface SystemTables
     key: string
     /** The process that renews it, until `leased_until`. */
     holder: string | null
-    leased_until: ColumnType<Date | null, Date | null | undefined, Date | null>
+    leased_until: OptionalTime
     /** SHA-256 of the last stored token; `renew_at` is the time of its renewal. */
     token_hash: Buffer | null
-    renew_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+    renew_at: OptionalTime
   }
 
   'tenantry.audit_log': {
@@ -146,7 +144,7 @@ export interface SystemTables
     /** The latest attempts, the newest first; at most as many as the rule allows. */
     tries: Date[]
     /** The end of the last attempt's window. */
-    ends_at: ColumnType<Date, Date, Date>
+    ends_at: Time
   }
 
   'tenantry.api_keys': {
@@ -195,7 +193,7 @@ export interface SystemTables
     resource: string
     metric: string
     /** The end of its last period. */
-    ends_at: ColumnType<Date, Date, Date>
+    ends_at: Time
   }
 
   /** Background jobs. */
@@ -213,6 +211,6 @@ export interface SystemTables
     keep_until: Timestamp
     /** The number of processes that ended while running it, since its last progress. */
     lost: Generated<number>
-    completed_on: ColumnType<Date | null, Date | null | undefined, Date | null>
+    completed_on: OptionalTime
   }
 }

@@ -1,22 +1,19 @@
 /** The tables of request figures, usage and billing in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, Generated } from 'kysely'
-
-type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
-
-type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
+import type { Bigint, OptionalTime, Time, Timestamp } from './column-types.js'
 
 export interface UsageTables {
   /** Requests of one kind in one hour. */
   'tenantry.request_stats': {
     /** Empty for the platform, whose rows cover all requests. */
     tenant_id: string
-    hour: ColumnType<Date, Date, Date>
+    hour: Time
     /** The `serviceName` of the counting server. */
     service: string
     method: string
     route: string
     status: number
-    count: ColumnType<string, number, number>
+    count: Bigint
     /** The durations: buckets of a histogram, in their order, */
     buckets: number[]
     /** and the number of requests in each. */
@@ -26,8 +23,8 @@ export interface UsageTables {
   'tenantry.request_stats_writers': {
     id: string
     /** The number of the batch that it wrote last. */
-    batch: ColumnType<string, number, number>
-    written_at: ColumnType<Date, Date, Date>
+    batch: Bigint
+    written_at: Time
   }
 
   /** The requests of a tenant on a day; at most 2^53 - 1 of each. */
@@ -35,8 +32,8 @@ export interface UsageTables {
     tenant_id: string
     /** `YYYY-MM-DD`, in UTC. */
     day: string
-    api_calls: ColumnType<string, number, number>
-    bandwidth_bytes: ColumnType<string, number, number>
+    api_calls: Bigint
+    bandwidth_bytes: Bigint
   }
 
   /** A tenant's other usage in a period; never negative, and at most 2^53 - 1. */
@@ -45,7 +42,7 @@ export interface UsageTables {
     counter: string
     /** `YYYY-MM-DD`, or `total`. */
     period: string
-    amount: ColumnType<string, number, number>
+    amount: Bigint
   }
 
   /** Processes that count usage. */
@@ -53,7 +50,7 @@ export interface UsageTables {
     id: string
     seen_at: Timestamp
     /** The number of the last batch of figures that it wrote. */
-    last_batch: ColumnType<string, number, number>
+    last_batch: Bigint
   }
 
   /** The open connections and similar items of a tenant in a process. */
@@ -61,9 +58,9 @@ export interface UsageTables {
     instance_id: string
     tenant_id: string
     gauge: string
-    value: ColumnType<string, number, number>
+    value: Bigint
     /** Counts the writes of the process, so that an older one that arrives late has no effect. */
-    written: ColumnType<string, number, number>
+    written: Bigint
     written_at: Timestamp
   }
 
@@ -75,11 +72,11 @@ export interface UsageTables {
     counter: string
     /** The period of the figures for its booking: a day, or `total`. */
     period: string
-    amount: ColumnType<string, number, number>
+    amount: Bigint
     /** The amount that others booked after its process was gone; null while it is open. */
     booked: ColumnType<string | null, number | null | undefined, number | null>
     created_at: Timestamp
-    resolved_at: ColumnType<Date | null, Date | string | null | undefined, Date | string | null>
+    resolved_at: OptionalTime
   }
 
   'tenantry.billing_tenants': {
@@ -128,7 +125,7 @@ export interface UsageTables {
     provider: string
     /** The provider's id. */
     id: string
-    received_at: ColumnType<Date, Date, Date>
+    received_at: Time
   }
 
   /** Events of unknown tenants. */
@@ -142,6 +139,6 @@ export interface UsageTables {
     subscription_id: string | null
     customer_id: string | null
     event: ColumnType<unknown, string, string>
-    received_at: ColumnType<Date, Date, Date>
+    received_at: Time
   }
 }

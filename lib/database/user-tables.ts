@@ -1,7 +1,6 @@
 /** The tables of users and their sessions in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, Generated } from 'kysely'
-
-type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
+import type { OptionalTime, Time, Timestamp } from './column-types.js'
 
 export interface UserTables {
   'tenantry.users': {
@@ -16,7 +15,7 @@ export interface UserTables {
     role: string
     status: Generated<'active' | 'disabled'>
     /** The time at which the user confirmed the address. */
-    email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
+    email_verified_at: OptionalTime
     created_at: Timestamp
     updated_at: Timestamp
   }
@@ -30,8 +29,8 @@ export interface UserTables {
     /** SHA-256 of the token's signed part; empty for all tokens of the user. */
     token: Buffer
     /** For all tokens: the time of the revocation, and their session sequence. For one token: its time of issue, if in the future. */
-    revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
-    expires_at: ColumnType<Date, Date, Date>
+    revoked_before: OptionalTime
+    expires_at: Time
   }
 
   /** One-time links in mails. */
@@ -49,7 +48,7 @@ export interface UserTables {
     invited_by: string | null
     /** SHA-256 of the token; null until the mail is sent. */
     token: Buffer | null
-    expires_at: ColumnType<Date, Date, Date>
+    expires_at: Time
   }
 
   'tenantry.refresh_tokens': {
@@ -64,7 +63,7 @@ export interface UserTables {
     token: Buffer
     /** The user's login methods (RFC 8176). */
     amr: string[]
-    expires_at: ColumnType<Date, Date, Date>
+    expires_at: Time
   }
 
   /** Second factors of users. */

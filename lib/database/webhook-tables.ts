@@ -3,9 +3,7 @@
  * tables.
  */
 import type { ColumnType, Generated } from 'kysely'
-
-type Timestamp = ColumnType<Date, Date, Date>
-type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
+import type { OptionalTime, Time } from './column-types.js'
 
 export interface WebhookTables {
   /** An event, written in the transaction of its change. */
@@ -20,7 +18,7 @@ export interface WebhookTables {
     subject: string
     /** JSON, with its members in order. */
     data: ColumnType<unknown, string, string>
-    at: Timestamp
+    at: Time
     /** Every subscribed webhook has a delivery. */
     fanned_out: Generated<boolean>
     /** The number of webhooks that led to it. */
@@ -56,8 +54,8 @@ export interface WebhookTables {
     /** The running attempt. */
     holder: string | null
     /** The time of the last possible attempt. */
-    give_up_at: Timestamp
-    created_at: Timestamp
+    give_up_at: Time
+    created_at: Time
     delivered_at: OptionalTime
   }
 
@@ -67,7 +65,7 @@ export interface WebhookTables {
     tenant_id: string
     /** Encrypted, see lib/secrets. */
     secret: Buffer
-    created_at: Timestamp
+    created_at: Time
   }
 
   /** A current or earlier delivery of an inbound webhook. */
@@ -82,7 +80,7 @@ export interface WebhookTables {
     holder: string
     /** The time at which others take it over; null once it was handled. */
     held_until: ColumnType<Date | null, Date | null, Date | null>
-    received_at: Timestamp
+    received_at: Time
   }
 
   /** An idempotency key of a request, with its kept response. */
@@ -104,8 +102,8 @@ export interface WebhookTables {
     status: number | null
     headers: ColumnType<Record<string, string> | null, string | null, string | null>
     /** The states `running` and `written` are valid until then. */
-    leased_until: Timestamp
-    expires_at: Timestamp
+    leased_until: Time
+    expires_at: Time
   }
 
   /** A reached limit of a tenant, whose notice was sent. */
@@ -114,6 +112,6 @@ export interface WebhookTables {
     metric: string
     /** `YYYY-MM`, or the day for current totals. */
     period: string
-    at: Timestamp
+    at: Time
   }
 }

@@ -1,8 +1,6 @@
 /** The tables of asynchronous workflows in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, Generated } from 'kysely'
-
-type Timestamp = ColumnType<Date, Date | undefined, Date>
-type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
+import type { OptionalTime, Time, Timestamp } from './column-types.js'
 
 /** The reason of a run's or step's failure. */
 export interface StoredError {
@@ -43,7 +41,7 @@ export interface WorkflowTables {
     workflow: string
     /** The pattern and the time zone that determine `next_at`. */
     schedule: string
-    next_at: ColumnType<Date, Date, Date>
+    next_at: Time
     /** The last run that it started; null before the first. */
     last_run: ColumnType<string | null, string | null | undefined, string | null>
   }
