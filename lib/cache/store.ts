@@ -91,8 +91,10 @@ export interface CacheBounds {
   readonly maxMemoryMB?: number | undefined
 }
 
-export const defaultMaxSize = 10_000 // items
-export const defaultMaxMemoryMB = 64
+/** The capacity in items and in bytes. */
+export function capacityOf ({ maxSize = 10_000, maxMemoryMB = 64 }: CacheBounds) {
+  return { maxSize, maxBytes: Math.max(1, Math.floor(maxMemoryMB * 1_048_576)) }
+}
 
 /** Called for values that could not be stored; logs at most one line a minute. */
 export type Warn = (reason: string, error?: unknown) => void

@@ -82,7 +82,7 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
     const leave = useFolder(folder)
     try {
       const env = lmdb.open({ path: folder, mapSize, maxDbs: databases, noSync: boot !== undefined, overlappingSync: false })
-      const isThere = () => isFile(path, inode)
+      const isThere = () => quietly(() => statSync(path).ino) === inode
       const close = async () => {
         leave()
         await env.close()
@@ -112,11 +112,7 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
 
 /** Linux's boot id; containers of one machine share it. */
 function bootId (): string | undefined {
-  try {
-    return /^[0-9a-f-]{36}$/.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())?.[0]
-  } catch {
-    return undefined
-  }
+  return quietly(() => /^[0-9a-f-]{36}$/.exec(readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())?.[0])
 }
 
 /** Folders of earlier boots, of other versions, and leftovers of replaced ones; not while a process uses them. */
@@ -136,14 +132,6 @@ function makeFile (path: string): number {
     return fstatSync(file).ino
   } finally {
     closeSync(file)
-  }
-}
-
-function isFile (path: string, inode: number): boolean {
-  try {
-    return statSync(path).ino === inode
-  } catch {
-    return false
   }
 }
 
@@ -193,25 +181,13 @@ const marks = /^(opening|open)-(\d+)-(\d+)-/
 const own = new Set<string>()
 
 /**
- * The processes that use a folder of the cache, and those that ended shortly after opening it: LMDB crashes a process on a damaged file.
- * Each process has a small file there while it runs. Correctness does not depend on it: a process that loses its folder notices
- * (lmdb-file.ts).
+ * Whether processes use the folder, and whether one ended in its first minute with it, without closing it: LMDB crashes a process on a
+ * damaged file. Each process has a small file there while it runs. The folder may not exist; files of ended processes are removed.
+ * Correctness does not depend on it: a process that loses its folder notices.
  */
-export interface Users {
-  /** A running process uses the folder. */
-  readonly some: boolean
-  /** A process ended in its first minute with the folder, without closing it. */
-  readonly crashed: boolean
-}
-
-/** The users of the folder, which may not exist; removes the files of ended ones. */
-function usersOf (folder: string): Users {
+function usersOf (folder: string) {
   let [some, crashed] = [false, false]
-  let names: string[] = []
-  quietly(() => {
-    names = readdirSync(folder)
-  })
-  for (const name of names) {
+  for (const name of quietly(() => readdirSync(folder)) ?? []) {
     const [, state, pid, namespace] = marks.exec(name) ?? []
     if (pid === undefined || namespace === undefined) continue
     const path = join(folder, name)
@@ -261,16 +237,14 @@ function isAlive (path: string, pid: number, namespace: string): boolean {
 
 /** Linux's number of a PID namespace; 0 on other systems. */
 function namespaceOf (): string {
-  try {
-    return /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? '0'
-  } catch {
-    return '0'
-  }
+  return quietly(() => /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0]) ?? '0'
 }
 
-/** The folder may be gone. */
-function quietly (work: () => void): void {
+/** undefined after a failure: a file or folder may be gone. */
+function quietly<Result> (work: () => Result): Result | undefined {
   try {
-    work()
-  } catch {}
+    return work()
+  } catch {
+    return undefined
+  }
 }

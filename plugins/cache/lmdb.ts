@@ -7,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { CacheBounds, CacheStore, Miss, TableUse, Warn } from '../../lib/cache/store.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
+import { capacityOf, everyTenant } from '../../lib/cache/store.js'
 import { createCounts } from './counts.js'
 import { type LmdbFile, loadPackage, openFile } from './lmdb-file.js'
 import { bytesOf, createLmdbItems, type LmdbItems } from './lmdb-items.js'
@@ -45,17 +45,9 @@ const nextTurn = promisify(setImmediate)
 
 /** Opens the file; throws if it cannot be used, or the package lmdb is not installed. */
 export async function createLmdbCache (
-  {
-    dbPath,
-    warn,
-    onRenewal = () => {},
-    maxSize = defaultMaxSize,
-    maxMemoryMB = defaultMaxMemoryMB,
-    now = Date.now,
-    free = () => freeBytes(dbPath)
-  }: LmdbCacheOptions
+  { dbPath, warn, onRenewal = () => {}, now = Date.now, free = () => freeBytes(dbPath), ...bounds }: LmdbCacheOptions
 ): Promise<CacheStore> {
-  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
+  const { maxSize, maxBytes } = capacityOf(bounds)
   const lmdb = await loadPackage()
   /** undefined while the file is gone, until it is opened again. */
   let opened: OpenCache | undefined = openAll()

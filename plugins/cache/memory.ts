@@ -1,7 +1,8 @@
 /** The cache in this process: least recently used first out, bounded by items and by bytes. */
 import { LRUCache } from 'lru-cache'
 import type { CacheBounds, CacheStats, CacheStore, TableUse, Warn } from '../../lib/cache/store.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
+import { capacityOf, everyTenant } from '../../lib/cache/store.js'
+import { createCounts } from './counts.js'
 
 const bytesPerCharacter = 2 // V8 stores text outside Latin-1 in two bytes a character; the bound must cover it
 const bytesPerItem = 200 // the entry itself, in the LRU list and in its tenant's set
@@ -22,8 +23,6 @@ interface Share {
   /** Values of the tenant from before this count are not found. */
   floor: number
   bytes: number
-  hits: number
-  misses: number
 }
 
 interface Item {
@@ -38,10 +37,9 @@ const nothing: readonly TableUse[] = []
  * In a full cache, a tenant with more than its even share makes room among its own items, and any other among all, in both cases beginning
  * with the least recently used: a tenant that fills the cache cannot displace the items of others.
  */
-export function createMemoryCache (
-  { maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB, warn, now }: MemoryCacheOptions = {}
-): CacheStore {
-  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
+export function createMemoryCache ({ warn, now, ...bounds }: MemoryCacheOptions = {}): CacheStore {
+  const { maxSize, maxBytes } = capacityOf(bounds)
+  const counts = createCounts()
   const shares = new Map<string, Share>()
   const items = new LRUCache<string, Item>({
     // The list allocates `max` items at once: it is no longer than the memory allows.
@@ -57,8 +55,6 @@ export function createMemoryCache (
     }
   })
   let owners = 0 // tenants with an item
-  let hits = 0
-  let misses = 0
   let writes = 0 // a logical clock
   let floor = 0 // like that of a share, for all of them
   const shared = new Map<string, number>() // like `written` of a share, for tables without tenants
@@ -68,7 +64,7 @@ export function createMemoryCache (
     if (share === undefined) {
       forgetEmptyShares()
       // The share may have existed before: writes since then are unknown.
-      share = { ids: new Set(), written: new Map(), floor: writes, bytes: 0, hits: 0, misses: 0 }
+      share = { ids: new Set(), written: new Map(), floor: writes, bytes: 0 }
       shares.set(tenant, share)
     }
     return share
@@ -111,12 +107,10 @@ export function createMemoryCache (
       const stamp = stampOf(share, reads)
       if (item === undefined || item.stamp !== stamp) {
         if (item !== undefined) items.delete(id)
-        misses++
-        share.misses++
+        counts.miss(tenant)
         return { stamp }
       }
-      hits++
-      share.hits++
+      counts.hit(tenant)
       share.ids.delete(id)
       share.ids.add(id)
       return item.value
@@ -179,9 +173,9 @@ export function createMemoryCache (
     },
     stats (tenant): CacheStats {
       items.purgeStale()
-      if (tenant === everyTenant) return { items: items.size, bytes: items.calculatedSize, hits, misses }
+      if (tenant === everyTenant) return { items: items.size, bytes: items.calculatedSize, ...counts.of(tenant) }
       const share = shares.get(tenant)
-      return { items: share?.ids.size ?? 0, bytes: share?.bytes ?? 0, hits: share?.hits ?? 0, misses: share?.misses ?? 0 }
+      return { items: share?.ids.size ?? 0, bytes: share?.bytes ?? 0, ...counts.of(tenant) }
     },
     ping () {},
     close () {

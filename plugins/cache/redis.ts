@@ -5,7 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { CacheBounds, CacheStore, MaybePromise, Miss, TableUse, Warn } from '../../lib/cache/store.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
+import { capacityOf, everyTenant } from '../../lib/cache/store.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import { createCounts } from './counts.js'
@@ -28,10 +28,8 @@ export interface RedisCacheOptions extends CacheBounds {
 
 const nothing: readonly TableUse[] = []
 
-export function createRedisCache (
-  { connection, warn, maxSize = defaultMaxSize, maxMemoryMB = defaultMaxMemoryMB }: RedisCacheOptions
-): CacheStore {
-  const maxBytes = Math.max(1, Math.floor(maxMemoryMB * 1_048_576))
+export function createRedisCache ({ connection, warn, ...bounds }: RedisCacheOptions): CacheStore {
+  const { maxSize, maxBytes } = capacityOf(bounds)
   const counts = createCounts()
   const process = randomBytes(6).toString('base64url')
   let calls = 0
