@@ -73,15 +73,17 @@ export function tenantOfEntry (tenantId: string): { readonly id: string | null, 
 
 const archiveMark = '~'
 
+const columns = 'tenant_id, action, user_id, address, target, outcome, details, created_at'
+
 const text = `with given as materialized (
   select * from rows from (jsonb_to_recordset($1::jsonb)
     as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
-    as g (tenant_id, action, user_id, address, target, outcome, details, created_at, place)
+    as g (${columns}, place)
 ), live as materialized (
   select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
 )
-insert into tenantry.audit_log (tenant_id, action, user_id, address, target, outcome, details, created_at)
-select tenant_id, action, user_id, address, target, outcome, details, created_at from given
+insert into tenantry.audit_log (${columns})
+select ${columns} from given
 where tenant_id = '' or tenant_id in (select id from live) order by place`
 
 /** Adds the entries, except those of tenants that are being deleted. */

@@ -2,13 +2,13 @@
 import { type Catalogue, type Column, type DatabaseFunction, type ForeignKey, type Table, tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
 import type { Session } from './engine.js'
-import type { ConstraintReader } from './failures.js'
+import type { Constraints } from './failures.js'
 import { qualified } from './sql.js'
 
 /** The result of one reading. */
 export interface Reading {
   readonly catalogue: Catalogue
-  readonly constraints: ConstraintReader
+  readonly constraints: Constraints
 }
 
 interface FoundColumn extends Omit<Column, 'labels' | 'maxLength' | 'precision' | 'scale'> {
@@ -113,10 +113,6 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
   const rows = await session.rows<Row>({ text }, [schema, tenantColumn])
   const functions = await readFunctions(session, schema)
   const configurations = await session.rows<{ name: string, schema: string }>({ text: searchText }, [schema])
-  const constraints = new Map(rows.map((row) => [
-    row.name,
-    new Map([...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns]))
-  ]))
   return {
     catalogue: Object.freeze({
       schema,
@@ -124,7 +120,10 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
       tables: new Map(rows.map((row) => [row.name, tableOf(row)])),
       searchConfigurations: new Map(configurations.map(({ name, schema }) => [name, qualified(schema, name)]))
     }),
-    constraints: { columnsOf: (table, constraint) => constraints.get(table)?.get(constraint) }
+    constraints: new Map(rows.map((row) => [
+      row.name,
+      new Map([...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns]))
+    ]))
   }
 }
 

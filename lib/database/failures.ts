@@ -9,10 +9,8 @@ import { tenantSetting } from './connections.js'
 /** Seconds until a caller may retry; the server reconnects at once, so this is the shortest possible value. */
 const retryAfter = { 'retry-after': '1' }
 
-/** Constraints of the application's tables: errors name the constraint, responses name its columns. */
-export interface ConstraintReader {
-  columnsOf(table: string, constraint: string): readonly string[] | undefined
-}
+/** The columns of constraints, by table and name: errors name the constraint, responses name its columns. */
+export type Constraints = ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>
 
 /** A column of a write that violates a rule of its table. */
 export interface BrokenColumn {
@@ -87,7 +85,7 @@ export function isSessionLost (error: unknown): boolean {
 }
 
 /** The error of the error catalogue for a driver's error. An unknown error is returned unchanged, and gives 500. */
-export function translate (error: unknown, constraints: ConstraintReader): unknown {
+export function translate (error: unknown, constraints: Constraints = new Map()): unknown {
   if (error instanceof TenantryError) return error
   const state = sqlStateOf(error)
   if (state !== undefined) return translateState(state, error, constraints)
@@ -98,7 +96,7 @@ export function translate (error: unknown, constraints: ConstraintReader): unkno
 
 /** The error for a connection that cannot be opened. Failures of TLS and of the login have no common form. */
 export function unreachable (error: unknown): TenantryError {
-  const translated = translate(error, { columnsOf: () => undefined })
+  const translated = translate(error)
   return translated instanceof TenantryError ? translated : databaseUnavailable(translated)
 }
 
@@ -203,7 +201,7 @@ const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) 
   { states: /^(?:22|54)/, of: (cause) => failure('invalidValue', { cause }) }
 ]
 
-function translateState (state: string, error: unknown, constraints: ConstraintReader): unknown {
+function translateState (state: string, error: unknown, constraints: Constraints): unknown {
   if (isLostSetting(error)) return databaseUnavailable(error)
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
   if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
@@ -232,10 +230,10 @@ function isLost (error: Error): boolean {
   )
 }
 
-function broken ({ entry, keyword, message }: Violation, error: unknown, cause: unknown, constraints: ConstraintReader): TenantryError {
+function broken ({ entry, keyword, message }: Violation, error: unknown, cause: unknown, constraints: Constraints): TenantryError {
   const table = fieldOf(error, 'table')
   const constraint = fieldOf(error, 'constraint')
-  const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)
+  const columns = table === undefined || constraint === undefined ? undefined : constraints.get(table)?.get(constraint)
   // The tenant is in keys of tenant-scoped tables, but callers do not send it.
   const own = columns?.filter((column) => column !== tenantColumn) ?? []
   if (table === undefined) return new TenantryError(entry, { cause })

@@ -67,7 +67,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     return engine
   } catch (error) {
     await engine.close()
-    throw translate(error, { columnsOf: () => undefined })
+    throw translate(error)
   }
 }
 
@@ -77,9 +77,6 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
       throw new Error('the database has the sections "postgres" and "embedded": set one of them as `provider`')
     }
     return postgres === undefined ? 'embedded' : 'postgres'
-  }
-  if (provider !== 'postgres' && provider !== 'embedded') {
-    throw new Error(`the database provider is "${String(provider)}": expected "postgres" or "embedded"`)
   }
   if (provider === 'embedded' && postgres !== undefined) {
     throw new Error(

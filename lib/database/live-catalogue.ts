@@ -15,7 +15,7 @@ interface LiveCatalogueOptions extends Pick<PlanOptions, 'schema' | 'wanted' | '
 
 export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, log }: LiveCatalogueOptions) {
   const listeners = new Set<(catalogue: Catalogue) => void>()
-  let reading: Reading = { catalogue: withDeclared({ schema, tables: new Map() }, wanted), constraints: { columnsOf: () => undefined } }
+  let reading: Reading = { catalogue: withDeclared({ schema, tables: new Map() }, wanted), constraints: new Map() }
   let fingerprint = ''
   let timer: NodeJS.Timeout | null = null
   let lastRefresh = -Infinity

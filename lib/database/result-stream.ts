@@ -1,5 +1,4 @@
 /** The bytes of results on a connection, before pg parses them in a listener of the socket's `data`. */
-import type { EventEmitter } from 'node:events'
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 
 const largeResult = 524_288 // bytes
@@ -24,15 +23,14 @@ export class ResultReader {
 
   /** Reads later large results of the stream in turns. `yielderOf()` is called once for each of them. */
   constructor (private readonly stream: ResultStream, private readonly yielderOf: () => Yielder) {
-    for (const listener of stream.listeners('data') as Listener[]) {
-      stream.removeListener('data', listener)
+    wrapListeners(stream, (listener) => {
       const messages = new WholeMessages((bytes) => listener.call(stream, bytes))
-      stream.on('data', (chunk) => {
+      return (chunk) => {
         this.#bytes += chunk.length
         if (this.#bytes < largeResult) messages.add(chunk)
         else this.#read(messages, chunk)
-      })
-    }
+      }
+    })
   }
 
   /** The connection returns to the pool: the next result belongs to another caller. */
@@ -57,25 +55,27 @@ export class ResultReader {
   }
 }
 
-/** The parts of a stream that are used here: a socket, TLS, or the embedded database's own stream. */
-type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy(error: Error): unknown }
-
-type Guarded = (this: unknown, chunk: unknown) => void
-
 /**
  * From here on, an exception of a `data` listener ends the connection and fails its pending statements. It would end the process
  * otherwise. Some results throw: one above 512 MB is longer than a string can be.
  */
-export function guardResults (stream: GuardedStream): void {
-  for (const listener of stream.listeners('data') as Guarded[]) {
+export function guardResults (stream: Wrapped & { destroy(error: Error): unknown }): void {
+  wrapListeners(stream, (listener) => (chunk) => {
+    try {
+      listener.call(stream, chunk)
+    } catch (error) {
+      stream.destroy(new Error('Connection terminated: a response of the database cannot be read', { cause: error }))
+    }
+  })
+}
+
+type Wrapped = Pick<ResultStream, 'listeners' | 'removeListener' | 'on'>
+
+/** Puts another listener in the place of each listener of the stream's `data`. */
+function wrapListeners (stream: Wrapped, wrap: (listener: Listener) => Listener): void {
+  for (const listener of stream.listeners('data') as Listener[]) {
     stream.removeListener('data', listener)
-    stream.on('data', function (this: unknown, chunk: unknown) {
-      try {
-        listener.call(this, chunk)
-      } catch (error) {
-        stream.destroy(new Error('Connection terminated: a response of the database cannot be read', { cause: error }))
-      }
-    })
+    stream.on('data', wrap(listener))
   }
 }
 

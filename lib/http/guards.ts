@@ -185,18 +185,18 @@ export function routePathsOf (app: FastifyInstance): RoutePaths {
   const before = known.get(app.server)
   if (before !== undefined) return before
   const urls = new Map<HTTPMethod, Set<string>>()
-  let router: Router | undefined
+  let find: ReturnType<typeof routerOf> | undefined
   const paths = {
     hasFallback: false,
     methodsOf (url: string) {
-      const { find } = router ??= routerOf(urls)
-      return [...urls.keys()].filter((method) => find(method, url)).sort()
+      const isFound = find ??= routerOf(urls)
+      return [...urls.keys()].filter((method) => isFound(method, url)).sort()
     }
   }
   const add = ({ method, url, config }: RouteOptions) => {
     if (config?.fallback === true) paths.hasFallback = true
     if (config?.fallback === true || url === '*') return
-    router = undefined
+    find = undefined
     for (const name of [method].flat()) {
       // The same path may exist for several hosts or versions.
       if (isMethod(name)) urls.set(name, (urls.get(name) ?? new Set()).add(url))
@@ -208,15 +208,11 @@ export function routePathsOf (app: FastifyInstance): RoutePaths {
   return paths
 }
 
-interface Router {
-  readonly find: (method: HTTPMethod, url: string) => boolean
-}
-
 /** Made for the first request without a route: of a thousand routes it takes some 100 ms, which the start would wait for. */
-function routerOf (urls: ReadonlyMap<HTTPMethod, ReadonlySet<string>>): Router {
+function routerOf (urls: ReadonlyMap<HTTPMethod, ReadonlySet<string>>) {
   const router = findMyWay({ maxParamLength, allowUnsafeRegex: true })
   for (const [method, paths] of urls) for (const url of paths) router.on(method, url, () => {})
-  return { find: (method, url) => router.find(method, url) !== null }
+  return (method: HTTPMethod, url: string) => router.find(method, url) !== null
 }
 
 /** 405: the path has these methods. */
