@@ -9,7 +9,7 @@ import { everyTenant, tenantSetting } from '../database/connections.js'
 import { accessPolicy, isolationPolicy } from '../database/migrations/policies.js'
 import { literal } from '../database/sql.js'
 import { isRecord, jsonIn } from '../json/plain-value.js'
-import { type PgProgram, readProgram } from './programs.js'
+import { type PgProgram, runProgram } from './programs.js'
 
 /** By name, with the schema, quoted if necessary. */
 export type Counts = Readonly<Record<string, number>>
@@ -82,7 +82,7 @@ const copyLine = new RegExp(`^COPY (${name}\\.${name}) (?:\\(.*\\) )?FROM stdin;
 export async function countDumped (program: PgProgram, file: string, env: NodeJS.ProcessEnv): Promise<Counts> {
   const counts: Record<string, number> = {}
   let table: string | null = null
-  await readProgram(program, ['--data-only', '--file=-', file], env, (line) => {
+  await runProgram(program, ['--data-only', '--file=-', file], env, (line) => {
     if (table === null) {
       table = copyLine.exec(line.toString('utf8'))?.[1] ?? null
       if (table !== null) counts[table] = 0

@@ -1,5 +1,5 @@
 /** PostgreSQL's own programs: `pg_dump` and `pg_restore`. */
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -28,27 +28,21 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
   return { name, path, major }
 }
 
-/** Runs the program to its end; throws its messages if it fails. */
-export async function runProgram (program: PgProgram, words: readonly string[], env: NodeJS.ProcessEnv): Promise<void> {
-  const { child, ended } = start(program, words, env)
-  child.stdout?.resume()
-  await ended
-}
-
 const newline = 0x0a
 const maxHead = 65_536 // bytes; a line that matters is shorter, a row may have a gigabyte
 
-/** Runs the program and returns the beginning of each line of its standard output. */
-export async function readProgram (
-  program: PgProgram,
+/** Runs the program to its end, with the beginning of each line of its standard output; throws its messages if it fails. */
+export async function runProgram (
+  { name, path }: PgProgram,
   words: readonly string[],
   env: NodeJS.ProcessEnv,
-  onLine: (line: Buffer) => void
+  onLine: (line: Buffer) => void = () => {}
 ): Promise<void> {
-  const { child, ended } = start(program, words, env)
+  // The password is not on the command line, which every user of the machine can read.
+  const child = spawn(path, words, { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let head = Buffer.alloc(0)
   // Not readline, which also ends lines at other characters.
-  child.stdout?.on('data', (chunk: Buffer) => {
+  child.stdout.on('data', (chunk: Buffer) => {
     let from = 0
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
       const rest = chunk.subarray(from, end)
@@ -58,22 +52,10 @@ export async function readProgram (
     }
     if (head.length < maxHead) head = Buffer.concat([head, chunk.subarray(from)])
   })
-  await ended
-}
-
-function start (
-  { name, path }: PgProgram,
-  words: readonly string[],
-  env: NodeJS.ProcessEnv
-): { child: ChildProcess, ended: Promise<void> } {
-  // The password is not on the command line, which every user of the machine can read.
-  const child = spawn(path, [...words], { env, stdio: ['ignore', 'pipe', 'pipe'] })
   let errors = ''
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => {
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-maxErrorText)
   })
-  const ended = once(child, 'close').then(([code]: (number | null)[]) => {
-    if (code !== 0) throw new Error(`${name} failed: ${errors.trim()}`)
-  })
-  return { child, ended }
+  const [code] = await once(child, 'close')
+  if (code !== 0) throw new Error(`${name} failed: ${errors.trim()}`)
 }

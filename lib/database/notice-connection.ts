@@ -2,6 +2,7 @@
  * The connection for notices, restored for as long as the engine is open. It is checked all the time: a network may lose notices
  * silently.
  */
+import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg, { type ClientConfig } from 'pg'
@@ -124,19 +125,16 @@ class NoticesLost extends Error {}
  */
 class NoticeSession {
   /** Resolves with the reason when the connection is lost or closed. */
-  readonly lost: Promise<Error>
+  readonly lost: Promise<unknown>
   private readonly socket = new Socket()
   private readonly client: pg.Client
   private readonly ended = new AbortController()
-  private lose: (reason: Error) => void = () => {}
   private readonly expected = new Map<string, () => void>()
   private listening = false
   private probes = 0
 
   constructor (private readonly options: NoticeSessionOptions) {
-    this.lost = new Promise((resolve) => {
-      this.lose = resolve
-    })
+    this.lost = once(this.ended.signal, 'abort').then(() => this.ended.signal.reason)
     this.client = new pg.Client({
       ...options.client,
       keepAlive: true,
@@ -155,9 +153,7 @@ class NoticeSession {
   async listen (): Promise<void> {
     const { channel, ownChannel } = this.options
     const connecting = this.client.connect()
-    const reached = new Promise<void>((resolve) => {
-      this.socket.once('connect', resolve)
-    })
+    const reached = once(this.socket, 'connect')
     // A lost first packet would be sent again after a second, then after two more, and so on.
     this.socket.once('connectionAttempt', () => {
       within(reached, responseMs).catch((error: unknown) => this.end(error))
@@ -210,10 +206,8 @@ class NoticeSession {
   }
 
   end (reason: unknown): void {
-    if (this.ended.signal.aborted) return
-    this.ended.abort()
+    this.ended.abort(reason)
     this.socket.destroy()
-    this.lose(reason instanceof Error ? reason : new Error(String(reason)))
   }
 
   /** From now on it keeps no process alive. */

@@ -10,7 +10,6 @@ import { runRows } from './session.js'
 /** The document's `postgres` section with its `connectionString`. */
 export type PostgresOptions = Static<ReturnType<typeof Postgres>> & { readonly connectionString: string }
 
-const defaults = { max: 10, acquireTimeoutMs: 5000, statementTimeoutMs: 30_000 }
 const timeToTell = 1000 // ms for the database to report a statement's timeout
 const keepAliveAfterMs = 10_000 // ms without traffic, after which the system's probes detect a vanished peer
 const idleAfterMs = 60_000 // ms until an unused connection is closed
@@ -19,16 +18,13 @@ export function connectPostgres (
   {
     connectionString,
     notifyConnectionString = connectionString,
-    pool: poolOptions = {},
+    pool: { max = 10, acquireTimeoutMs = 5000, statementTimeoutMs = 30_000 } = {},
     preparedStatements = true,
     rowLevelSecurity = false,
     ssl
   }: PostgresOptions
 ): Connections {
-  const statementTimeoutMs = poolOptions.statementTimeoutMs ?? defaults.statementTimeoutMs
   const silenceMs = statementTimeoutMs + timeToTell
-  const max = poolOptions.max ?? defaults.max
-  const acquireTimeoutMs = poolOptions.acquireTimeoutMs ?? defaults.acquireTimeoutMs
   const settings = settingsOf(statementTimeoutMs)
   const tls = ssl === undefined ? {} : { ssl }
   const pool = new pg.Pool({

@@ -28,11 +28,9 @@ const calm: ReadonlySet<string> = new Set([
 const failures = new WeakMap<Server, RepeatedFailures>()
 
 function failuresOf ({ server, log }: FastifyInstance): RepeatedFailures {
-  const known = failures.get(server)
-  if (known !== undefined) return known
-  const made = createRepeatedFailures(log)
-  failures.set(server, made)
-  return made
+  let known = failures.get(server)
+  if (known === undefined) failures.set(server, known = createRepeatedFailures(log))
+  return known
 }
 
 /** Logs the errors that were counted but not logged in full. */
@@ -111,28 +109,19 @@ function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
   return raw.destroyed && !raw.complete && thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET'
 }
 
-/** The members that errors of Fastify, of its plugins and of `http-errors` carry. */
-interface ForeignError {
-  code?: unknown
-  statusCode?: unknown
-  expose?: unknown
-  message?: unknown
-  validation?: unknown
-  validationContext?: unknown
-}
-
 /**
  * The catalogue's error for any thrown value. Only Fastify's own errors, and errors with `expose`, keep their 4xx status; a 401 from
  * another service is a 500 here.
  */
 export function toTenantryError (thrown: unknown): TenantryError {
   if (thrown instanceof TenantryError) return thrown
-  const error: ForeignError = typeof thrown === 'object' && thrown !== null ? thrown : {}
-  if (isValidation(error.validation)) return validationError(error.validation, partOf(error.validationContext))
-  const { statusCode, message } = error
+  const error: Record<string, unknown> = isRecord(thrown) ? thrown : {}
+  // Errors of Fastify, of its plugins and of `http-errors` have these members.
+  const { code, statusCode, expose, message, validation, validationContext } = error
+  if (isValidation(validation)) return validationError(validation, partOf(validationContext))
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
-    if (typeof error.code === 'string' && error.code.startsWith('FST_')) return entryFor(statusCode, undefined, thrown)
-    if (error.expose === true && typeof message === 'string') return entryFor(statusCode, message, thrown)
+    if (typeof code === 'string' && code.startsWith('FST_')) return entryFor(statusCode, undefined, thrown)
+    if (expose === true && typeof message === 'string') return entryFor(statusCode, message, thrown)
   }
   return failure('internal', { cause: thrown })
 }
@@ -158,9 +147,8 @@ function entryFor (status: number, message: string | undefined, cause: unknown):
 
 /** The errors of a route that keeps Fastify's own validator. */
 function isValidation (value: unknown): value is readonly ErrorObject[] {
-  return Array.isArray(value) && value.every((fault: unknown) => {
-    return typeof fault === 'object' && fault !== null && 'keyword' in fault && 'instancePath' in fault && 'params' in fault
-  })
+  return Array.isArray(value) &&
+    value.every((fault: unknown) => isRecord(fault) && 'keyword' in fault && 'instancePath' in fault && 'params' in fault)
 }
 
 function partOf (context: unknown): RequestPart {

@@ -100,12 +100,7 @@ const idByName: Partial<Record<ErrorName, string>> = {
 export type ListedError = number | ErrorName
 
 /** The members of every error body. */
-export interface CommonErrorBody {
-  readonly error: string
-  readonly message: string
-  readonly code: string
-  readonly requestId: string
-}
+export type CommonErrorBody = Readonly<Record<'error' | 'message' | 'code' | 'requestId', string>>
 
 /** A response schema that refers to the shared schema of error bodies. */
 export interface ErrorResponse extends TUnsafe<CommonErrorBody> {

@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { catalogue, TenantryError } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
+import { isRecord } from '../json/plain-value.js'
 
 const periodMs = 60_000
 const maxKinds = 1000 // in a period; further ones are counted
@@ -61,14 +62,15 @@ export function createRepeatedFailures (log: FastifyBaseLogger) {
  * places in the code.
  */
 function kindOf ({ code, cause }: TenantryError, tenant: Owner | undefined, route: string | undefined): string {
-  const thrown: { name?: unknown, code?: unknown, stack?: unknown } = typeof cause === 'object' && cause !== null ? cause : {}
+  const thrown: Record<string, unknown> = isRecord(cause) ? cause : {}
+  const { name, code: ownCode, stack } = thrown
   const isUnexpected = code === catalogue.internal.code
-  const place = isUnexpected && typeof thrown.stack === 'string' ? /\n\s+at .*/.exec(thrown.stack)?.[0] : undefined
+  const place = isUnexpected && typeof stack === 'string' ? /\n\s+at .*/.exec(stack)?.[0] : undefined
   return JSON.stringify([
     code,
     ofServer.has(code) ? undefined : tenant,
-    shortText(thrown.name),
-    shortText(thrown.code),
+    shortText(name),
+    shortText(ownCode),
     place,
     isUnexpected ? route : undefined
   ])

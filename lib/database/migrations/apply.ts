@@ -71,8 +71,9 @@ async function withLockRetries (
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     try {
       if (step.kind !== 'alone') {
-        const record = isLast && options.actor !== undefined
-          ? await session.transaction((transaction) => auditOf(transaction, migration, options.actor))
+        const { actor } = options
+        const record = isLast && actor !== undefined
+          ? await session.transaction((transaction) => auditOf(transaction, migration, actor))
           : []
         return await session.batch(settingsOf(step), [...step.statements.map((text) => ({ text, values: [] })), ...record])
       }
@@ -90,8 +91,7 @@ async function withLockRetries (
 }
 
 /** The audit log's entry. Until the log exists, the record of the migration is the only trace. */
-async function auditOf (session: Session, { name, steps }: PlannedMigration, actor: Actor | undefined): Promise<MigrationStatement[]> {
-  if (actor === undefined) return []
+async function auditOf (session: Session, { name, steps }: PlannedMigration, actor: Actor): Promise<MigrationStatement[]> {
   const [log] = await session.rows<{ made: boolean }>({ text: "select to_regclass('tenantry.audit_log') is not null as made" })
   const isMade = log?.made === true ||
     steps.some(({ statements }) => statements.some((statement) => madeBy(statement) === 'tenantry.audit_log'))

@@ -5,13 +5,11 @@ import type { Session } from '../engine.js'
 import { literal } from '../sql.js'
 import { changeTriggerSql } from './change-triggers.js'
 import { fillingMark } from './fill.js'
+import type { PlannedMigration } from './migration.js'
 import { partitionsSql, type PartitionTree } from './partitions.js'
 import { outdatedSql, type Security } from './policies.js'
 
-export interface AppliedMigration {
-  readonly name: string
-  readonly kind: 'system' | 'tables'
-}
+export type AppliedMigration = Pick<PlannedMigration, 'name' | 'kind'>
 
 /** Details of a table beyond the catalogue. */
 export interface TableState extends Security {
@@ -107,7 +105,7 @@ export async function inspect (session: Session, schema: string): Promise<Inspec
 export async function appliedMigrations (session: Session): Promise<AppliedMigration[]> {
   const [found] = await session.rows<{ there: boolean }>({ text: "select to_regclass('tenantry.migrations') is not null as there" })
   if (found?.there !== true) return []
-  return session.rows<{ name: string, kind: 'system' | 'tables' }>({
+  return session.rows<AppliedMigration>({
     text: "select name, kind from tenantry.migrations order by length(split_part(name, '_', 1)), name"
   })
 }
