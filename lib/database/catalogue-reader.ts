@@ -1,5 +1,5 @@
 /** Reads the application's tables and functions from PostgreSQL's own catalogue. */
-import { type Catalogue, type Column, type DatabaseFunction, type ForeignKey, type Table, tenantColumn } from './catalogue.js'
+import { type Catalogue, type Column, type DatabaseFunction, type ForeignKey, isSoftDelete, type Table, tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
 import type { Session } from './engine.js'
 import type { Constraints } from './failures.js'
@@ -140,7 +140,7 @@ function tableOf (row: Row): Table {
     ],
     foreignKeys: row.foreign_keys,
     tenantScoped: columns.has(tenantColumn),
-    softDelete: columns.get('deleted')?.type === 'boolean' && /^timestamp/.test(columns.get('deleted_at')?.type ?? ''),
+    softDelete: isSoftDelete(columns),
     view: row.view,
     ...row.partitioned && { partitioned: true },
     ...row.reads_from !== null && { readsFrom: row.reads_from },

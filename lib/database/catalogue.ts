@@ -106,6 +106,11 @@ export interface Catalogue {
 /** The catalogue of a document without a database. */
 export const unknownCatalogue: Catalogue = Object.freeze({ schema: 'public', tables: new Map(), partial: true })
 
+/** The columns mark deleted rows. */
+export function isSoftDelete (columns: Table['columns']): boolean {
+  return columns.get('deleted')?.type === 'boolean' && columns.get('deleted_at')?.type.startsWith('timestamp') === true
+}
+
 /** Whether two keys have the same columns, in any order. */
 export function sameColumns (left: readonly string[], right: readonly string[]): boolean {
   return left.length === right.length && left.every((column) => right.includes(column))

@@ -1,7 +1,7 @@
 /** The tables that a document declares or names, in the form that the database should have. */
 import { createHash } from 'node:crypto'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
-import { type Catalogue, type Column, type ForeignKey, sameColumns, type Table, tenantColumn, typeNames } from './catalogue.js'
+import { type Catalogue, type Column, type ForeignKey, isSoftDelete, sameColumns, type Table, tenantColumn, typeNames } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>
@@ -93,7 +93,7 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
     ),
     indexes: [...tenantScoped ? [tenantIndex] : [], ...definition.indexes ?? []],
     tenantScoped,
-    softDelete: columns.get('deleted')?.type === 'boolean' && (columns.get('deleted_at')?.type ?? '').startsWith('timestamp'),
+    softDelete: isSoftDelete(columns),
     view: false
   }
 }

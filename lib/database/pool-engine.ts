@@ -4,6 +4,7 @@ import { createResultMemory } from '../concurrency/result-memory.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 import { isFailure } from '../errors.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
+import { atMostEvery } from '../time/spans.js'
 import { readCatalogue } from './catalogue-reader.js'
 import { type Connections, tenantSetting } from './connections.js'
 import type { Engine, EngineLog, EngineStatus, Session } from './engine.js'
@@ -37,7 +38,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const { pool, settings } = connections
   const { schema, roleTables, vectorTable, log } = options
   const preludes = createPreludes(settings)
-  let lastPoolerWarning = -Infinity
+  const mayWarnOfPooler = atMostEvery(poolerWarningPauseMs)
   const closed = new AbortController()
   let closing: Promise<void> | null = null
   let isMigrated = false
@@ -61,15 +62,9 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** The error for the caller; a statement that no longer fits the tables starts a refresh. */
   function fail (error: unknown): unknown {
     const translated = translate(error, live.current.constraints)
-    if (isLostSetting(error)) warnOfPooler(error)
+    if (isLostSetting(error) && mayWarnOfPooler()) log.warn({ err: error }, lostSetting)
     if (isFailure(translated, 'schemaChanged')) live.refreshSoon()
     return translated
-  }
-
-  function warnOfPooler (err: unknown): void {
-    if (performance.now() < lastPoolerWarning + poolerWarningPauseMs) return
-    lastPoolerWarning = performance.now()
-    log.warn({ err }, lostSetting)
   }
 
   // A plan checks whether large tables have rows, which may take longer than a request may.

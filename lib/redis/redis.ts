@@ -4,6 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Redis } from 'ioredis'
+import { atMostEvery } from '../time/spans.js'
 import { readRedisUrl } from './url.js'
 
 // ms without a byte from Redis before it counts as hanging; checked at this interval, so a caller waits at most twice as long
@@ -116,7 +117,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   let isReportedAway = false
   let isClosed = false
   let reason = 'no reply'
-  let lastRefusal = -Infinity
+  const mayLogRefusal = atMostEvery(refusalLogTime)
   let handshake: NodeJS.Timeout | undefined
   let watch: NodeJS.Timeout | undefined
   let pending = 0
@@ -143,22 +144,18 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     }, () => {})
   }
 
-  /**
-   * Drops the connection if pending commands got no bytes within the time; it waits once more after a read, for a process that was busy.
-   */
+  /** Drops the connection if pending commands got no bytes within the time. */
   function watchOn (): void {
     if (watch !== undefined || pending === 0 || !isUp) return
     const { bytesRead } = client.stream
-    watch = setTimeout(() =>
-      setImmediate(() => {
-        watch = undefined
-        if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
-          away(`no reply in ${replyTimeMs} ms`)
-          // `disconnect` would wait for the other side.
-          client.stream.destroy()
-        } else watchOn()
-      }), replyTimeMs)
-    watch.unref()
+    watch = afterReads(replyTimeMs, () => {
+      watch = undefined
+      if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
+        away(`no reply in ${replyTimeMs} ms`)
+        // `disconnect` would wait for the other side.
+        client.stream.destroy()
+      } else watchOn()
+    })
   }
 
   /**
@@ -181,13 +178,11 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   })
   client.on('connect', () => {
     const { stream } = client
-    handshake = setTimeout(() =>
-      setImmediate(() => {
-        if (isUp || stream.destroyed) return
-        reason = 'no reply to the handshake'
-        stream.destroy()
-      }), handshakeTime)
-    handshake.unref()
+    handshake = afterReads(handshakeTime, () => {
+      if (isUp || stream.destroyed) return
+      reason = 'no reply to the handshake'
+      stream.destroy()
+    })
   })
   client.on('ready', () => {
     const { stream } = client
@@ -229,8 +224,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       }, (error: unknown) => {
         pending--
         // The log reports the commands that a lost connection fails once.
-        if (isUp && client.stream.writable && performance.now() - lastRefusal > refusalLogTime) {
-          lastRefusal = performance.now()
+        if (isUp && client.stream.writable && mayLogRefusal()) {
           log.warn({ redis, reason: messageOf(error) }, 'Redis rejected a command: this instance continued without it')
         }
         return fallback()
@@ -248,6 +242,11 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       client.stream?.destroy()
     }
   }
+}
+
+/** Calls back after the time, and after the reads that wait in a busy process. */
+function afterReads (ms: number, work: () => void): NodeJS.Timeout {
+  return setTimeout(() => setImmediate(work), ms).unref()
 }
 
 async function loadClient (): Promise<typeof Redis> {

@@ -5,6 +5,7 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { membersOf, record } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
+import { atMostEvery } from '../../lib/time/spans.js'
 import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'
@@ -46,7 +47,11 @@ async function createStore (
   { log }: FastifyInstance,
   { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions
 ): Promise<CacheStore> {
-  const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `a response was not cached: ${reason}`))
+  // For any reason: a too small cache has one for each request.
+  const mayWarn = atMostEvery(warnAgainMs)
+  const warn: Warn = (reason, err) => {
+    if (mayWarn()) log.warn({ ...err !== undefined && { err } }, `a response was not cached: ${reason}`)
+  }
   const bounds = { maxSize, maxMemoryMB, warn }
   const chosen = enabled ? provider : 'memory'
   switch (chosen) {
@@ -69,15 +74,4 @@ async function createStore (
 function required (value: string | undefined, member: string): string {
   if (value === undefined) throw new Error(`cache.${member} is missing`)
   return value
-}
-
-/** One line a minute, for any reason: a too small cache has one for each request. */
-function createWarn (write: Warn): Warn {
-  let loggedAt = -Infinity
-  return (reason, error) => {
-    const now = performance.now()
-    if (now - loggedAt < warnAgainMs) return
-    loggedAt = now
-    write(reason, error)
-  }
 }

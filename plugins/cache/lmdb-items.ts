@@ -24,12 +24,6 @@ export interface LmdbItem {
 
 export type LmdbItems = ReturnType<typeof createLmdbItems>
 
-export interface LmdbItemsOptions {
-  readonly maxSize: number
-  readonly maxBytes: number
-  readonly now: () => number
-}
-
 type Place = [tenant: string, id: string]
 /** An item without its value. `order` is its place in the order of use. */
 type Head = [stamp: number, endsAt: number, order: number, bytes: number, key: string]
@@ -39,7 +33,7 @@ type Total = [items: number, bytes: number, owners: number]
 export function createLmdbItems (
   env: RootDatabase,
   state: Database<number, string>,
-  { maxSize, maxBytes, now }: LmdbItemsOptions
+  { maxSize, maxBytes, now }: { readonly maxSize: number, readonly maxBytes: number, readonly now: () => number }
 ) {
   const heads = env.openDB<Head, Place>({ name: 'heads' })
   const values = env.openDB<string, Place>({ name: 'values', encoding: 'string' })
@@ -73,13 +67,10 @@ export function createLmdbItems (
   function drop (tenant: string, id: string): boolean {
     const head = heads.get([tenant, id])
     if (head === undefined) return false
-    const [, endsAt, number, bytes] = head
     heads.remove([tenant, id])
     values.remove([tenant, id])
-    order.remove(number)
-    ownOrder.remove([tenant, number])
-    ends.remove([endsAt, number])
-    add(tenant, -1, -bytes)
+    unplace(tenant, head)
+    add(tenant, -1, -head[3])
     return true
   }
 
@@ -98,20 +89,24 @@ export function createLmdbItems (
       used.delete(name)
       const head = heads.get([tenant, id])
       if (head === undefined) continue
-      const [stamp, endsAt, before, bytes, key] = head
-      const number = next()
-      order.remove(before)
-      ownOrder.remove([tenant, before])
-      ends.remove([endsAt, before])
-      heads.put([tenant, id], [stamp, endsAt, number, bytes, key])
-      place(tenant, id, endsAt, number)
+      const [stamp, endsAt, , bytes, key] = head
+      unplace(tenant, head)
+      place(tenant, id, [stamp, endsAt, next(), bytes, key])
     }
   }
 
-  function place (tenant: string, id: string, endsAt: number, number: number): void {
+  function place (tenant: string, id: string, head: Head): void {
+    const [, endsAt, number] = head
+    heads.put([tenant, id], head)
     order.put(number, [tenant, id])
     ownOrder.put([tenant, number], id)
     ends.put([endsAt, number], [tenant, id])
+  }
+
+  function unplace (tenant: string, [, endsAt, number]: Head): void {
+    order.remove(number)
+    ownOrder.remove([tenant, number])
+    ends.remove([endsAt, number])
   }
 
   function isFull (bytes: number): boolean {
@@ -156,10 +151,8 @@ export function createLmdbItems (
       if ((heads.get([tenant, id])?.[0] ?? 0) > stamp) return true
       drop(tenant, id)
       if (!evict(tenant, bytes)) return false
-      const number = next()
-      heads.put([tenant, id], [stamp, endsAt, number, bytes, key])
       values.put([tenant, id], value)
-      place(tenant, id, endsAt, number)
+      place(tenant, id, [stamp, endsAt, next(), bytes, key])
       add(tenant, 1, bytes)
       return true
     },

@@ -8,6 +8,7 @@ import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { CacheBounds, CacheStore, Miss, TableUse, Warn } from '../../lib/cache/store.js'
 import { capacityOf, everyTenant } from '../../lib/cache/store.js'
+import { atMostEvery } from '../../lib/time/spans.js'
 import { createCounts } from './counts.js'
 import { type LmdbFile, loadPackage, openFile } from './lmdb-file.js'
 import { bytesOf, createLmdbItems, type LmdbItems } from './lmdb-items.js'
@@ -54,20 +55,16 @@ export async function createLmdbCache (
   const counts = createCounts()
   let isClosed = false
   let misses = 0
-  let diskCheckedAt = -Infinity
   let available = 0 // bytes
-  let readersCheckedAt = -Infinity
-  let fileCheckedAt = -Infinity
+  const isDiskDue = atMostEvery(recheckMs)
+  const isFileDue = atMostEvery(recheckMs)
+  const areReadersDue = atMostEvery(checkReadersMs)
   /** Unannounced writes: until they are announced, all items are outdated for this process. */
   let isLate = false
   let timer: NodeJS.Timeout | undefined
 
   function hasDiskSpace (megabytes: number): boolean {
-    const at = performance.now()
-    if (at - diskCheckedAt >= recheckMs) {
-      diskCheckedAt = at
-      available = free()
-    }
+    if (isDiskDue()) available = free()
     if (available >= megabytes * megabyte) return true
     warn(`less than ${megabytes} MB are free on its disk`)
     return false
@@ -92,14 +89,10 @@ export async function createLmdbCache (
   /** An atomic change of the file, or else the fallback. */
   function change<Value> (work: (opened: OpenCache) => Value, fallback: Value, needs = freeForWrite): Value {
     if (isClosed || opened === undefined) return fallback
-    const at = performance.now()
     const here = opened
     try {
       if (!hasDiskSpace(needs)) return fallback
-      if (at - readersCheckedAt > checkReadersMs) {
-        readersCheckedAt = at
-        here.file.env.readerCheck()
-      }
+      if (areReadersDue()) here.file.env.readerCheck()
       const value = here.file.env.transactionSync(() => work(here))
       return isGone(here) ? fallback : value
     } catch (error) {
@@ -111,11 +104,7 @@ export async function createLmdbCache (
 
   function read<Value> (work: (opened: OpenCache) => Value, fallback: () => Value): Value {
     if (isClosed || isLate || opened === undefined) return fallback()
-    const at = performance.now()
-    if (at - fileCheckedAt >= recheckMs) {
-      fileCheckedAt = at
-      if (isGone(opened)) return fallback()
-    }
+    if (isFileDue() && isGone(opened)) return fallback()
     try {
       // Changes of other processes since the beginning of this turn count too.
       opened.file.env.resetReadTxn()
