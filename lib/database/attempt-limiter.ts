@@ -2,7 +2,7 @@
  * Limits failed attempts: passwords, one-time codes. Attempts are counted in the database before they are made, so that
  * concurrent attempts on several servers cannot exceed the rule.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { failure, retryIn } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
@@ -100,5 +100,5 @@ function rowOf (kind: string, tenant: Owner, subject: string): RawBuilder<unknow
 
 /** A hash has a fixed length, and hides the text: subjects are e-mail addresses. */
 function digest (subject: string): Buffer {
-  return createHash('sha256').update(subject).digest()
+  return hash('sha256', subject, 'buffer')
 }

@@ -1,5 +1,5 @@
 /** The tables that a document declares or names, in the form that the database should have. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import { type Catalogue, type Column, type ForeignKey, isSoftDelete, sameColumns, type Table, tenantColumn, typeNames } from './catalogue.js'
 
@@ -139,7 +139,7 @@ function foreignKey (table: string, column: string, references: string, tenantSc
 /** The name for `select`. PostgreSQL keeps 63 bytes of a name, so the hash of a longer one keeps two references of a table apart. */
 function keyName (text: string): string {
   if (text.length <= 58) return `${text}_fkey`
-  return `${text.slice(0, 49)}_${createHash('sha256').update(text).digest('hex').slice(0, 8)}_fkey`
+  return `${text.slice(0, 49)}_${hash('sha256', text).slice(0, 8)}_fkey`
 }
 
 /** A table as the database will report it. */

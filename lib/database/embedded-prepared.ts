@@ -4,7 +4,7 @@
  * it; a working copy creates it at its first start. It is not in a cache folder of the user or the system: it determines the
  * content of a new database, so it must be as trusted as the code.
  */
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress, constants } from 'node:zlib'
@@ -32,7 +32,7 @@ const chunkSize = 1024 * 1024 // bytes: in the usual 16 kB, 29 MB take twice as 
 /** The name of the file. It depends on the migrations, so that an older version does not open it. */
 export function preparedFile (): string {
   const statements = systemMigrations.map((migration) => [migration.description, migration.statements({ policies: true })])
-  const digest = createHash('sha256').update(JSON.stringify(statements)).digest('hex').slice(0, 8)
+  const digest = hash('sha256', JSON.stringify(statements)).slice(0, 8)
   return `${prefix}${pgliteVersion}-${digest}.tar.br`
 }
 

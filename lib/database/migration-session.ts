@@ -83,42 +83,39 @@ async function migrationSession (
   assertHeld: () => void
 ): Promise<MigrationSession> {
   const lasting = { ...settingsOf(0), lock_timeout: `${patienceMs}ms` }
+  const run = (steps: readonly Step[]) => runRows(client, steps, undefined)
   const keepsSettings = Object.keys(settings.transaction).length === 0
-  if (keepsSettings) await runRows(client, [{ text: setSession(lasting), values: [] }], undefined)
+  if (keepsSettings) await run([{ text: setSession(lasting), values: [] }])
   const within = { ...settings, silenceMs: undefined, prepared: false }
   const prelude = (own: Readonly<Record<string, string>>): Step => {
     const all = { ...lasting, ...own }
     return { text: setTransaction(Object.keys(all)), values: Object.values(all) }
   }
-  const rollback = () => runRows(client, [{ text: 'rollback', values: [] }], undefined).catch(() => {})
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    assertHeld()
+    try {
+      return await work()
+    } catch (error) {
+      await run([{ text: 'rollback', values: [] }]).catch(() => {})
+      throw translate(error)
+    }
+  }
   return {
-    async transaction (work) {
-      assertHeld()
-      const session = new TransactionSession(client, within, [prelude({})], translate)
-      try {
+    transaction: (work) =>
+      guarded(async () => {
+        const session = new TransactionSession(client, within, [prelude({})], translate)
         const result = await work(session)
         await session.commit()
         return result
-      } catch (error) {
-        await rollback()
-        throw translate(error)
-      }
-    },
-    async batch (own, statements) {
-      assertHeld()
-      const steps = statements.map(({ text, values }) => ({ text, values: encodeValues(values) }))
-      try {
-        await runRows(client, [{ text: 'begin', values: [] }, prelude(own), ...steps, { text: 'commit', values: [] }], undefined)
-      } catch (error) {
-        await rollback()
-        throw translate(error)
-      }
-    },
-    async alone (text) {
-      assertHeld()
-      await runRows(client, [{ text, values: [] }], undefined).catch((error: unknown) => {
-        throw translate(error)
+      }),
+    batch: (own, statements) =>
+      guarded(async () => {
+        const steps = statements.map(({ text, values }) => ({ text, values: encodeValues(values) }))
+        await run([{ text: 'begin', values: [] }, prelude(own), ...steps, { text: 'commit', values: [] }])
+      }),
+    alone: (text) =>
+      guarded(async () => {
+        await run([{ text, values: [] }])
       })
-    }
   }
 }

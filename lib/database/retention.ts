@@ -1,8 +1,7 @@
 /** Removes expired rows: every hour, in short statements, by one server of a database at a time. */
 import { type Kysely, sql } from 'kysely'
+import { hourMs } from '../time/spans.js'
 import type { SystemTables } from './system-tables.js'
-
-const every = 3_600_000 // ms; expired rows have no effect, so removing them can wait
 
 /** The most rows that one statement of a sweep removes. */
 export const maxSweptRows = 10_000
@@ -49,8 +48,8 @@ export function everyHour (work: () => Promise<unknown>, onError: (error: unknow
   }
   let timer = setTimeout(() => {
     run()
-    timer = setInterval(run, every).unref()
-  }, Math.random() * every).unref()
+    timer = setInterval(run, hourMs).unref()
+  }, Math.random() * hourMs).unref()
   return async () => {
     // Node accepts both kinds of timers in either function.
     clearTimeout(timer)

@@ -2,7 +2,7 @@
  * The connection to Redis, the store that instances share. Redis is optional: each use has a fallback, which applies at once while Redis is
  * away. No command waits for a connection.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { atMostEvery } from '../time/spans.js'
 import { readRedisUrl } from './url.js'
@@ -87,7 +87,7 @@ export async function openRedis (url: string, log: Log): Promise<RedisConnection
 export function redisScript (
   text: string
 ): (client: Redis, keys: readonly string[], values: readonly (string | number)[]) => Promise<unknown> {
-  const digest = createHash('sha1').update(text).digest('hex')
+  const digest = hash('sha1', text)
   return (client, keys, values) =>
     client.evalsha(digest, keys.length, ...keys, ...values).catch((error: unknown) => {
       if (!messageOf(error).startsWith('NOSCRIPT')) throw error
@@ -265,7 +265,7 @@ async function checkUsable (client: Redis): Promise<string> {
   const [info] = await Promise.all([client.info(), client.unlink(probe)])
   const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
   if (run === undefined || history === undefined) throw new Error('INFO of Redis lacks run_id or master_replid')
-  return createHash('sha256').update(`${run} ${history}`).digest('base64url').slice(0, 12)
+  return hash('sha256', `${run} ${history}`, 'base64url').slice(0, 12)
 }
 
 /** Waits until the first connection is usable, fails, or takes too long. */

@@ -3,7 +3,7 @@
  * which the processes make one after the other, each some tenths of a millisecond.
  */
 
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
 import type { CacheBounds, CacheStore, Miss, TableUse, Warn } from '../../lib/cache/store.js'
@@ -207,7 +207,7 @@ export async function createLmdbCache (
 
 /** Keys of LMDB are short. */
 function idOf (key: string): string {
-  return createHash('sha256').update(key).digest('base64url')
+  return hash('sha256', key, 'base64url')
 }
 
 function freeBytes (path: string): number {

@@ -2,7 +2,7 @@
  * `/cache`, where administrators of the platform read and clear cached responses. The parameter `tenant`, else X-Tenant-ID, names the
  * tenant.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { everyTenant } from '../../lib/cache/store.js'
@@ -153,7 +153,7 @@ export function cacheRoutes (app: FastifyGroup): void {
     await app.db.transaction().execute(async (transaction) => {
       if (!await cache.delete(tenant ?? '', key)) throw failure('notFound')
       // Keys contain values of callers, so the log has a digest.
-      const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
+      const target = `sha256:${hash('sha256', key)}`
       await writeAudit(transaction, {
         tenant: platformRef,
         action: 'cache.delete',

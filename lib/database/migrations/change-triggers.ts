@@ -1,5 +1,5 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Table, tenantColumn } from '../catalogue.js'
 import { identifier, literal, qualified } from '../sql.js'
 
@@ -60,5 +60,5 @@ export function triggerStatements (
 
 /** The gate that the table's trigger reads, as in `tenantry.realtime_gate`. */
 function gateOf (table: string): string {
-  return gateName((createHash('sha256').update(table).digest()[0] ?? 0) & (gateCount - 1))
+  return gateName((hash('sha256', table, 'buffer')[0] ?? 0) & (gateCount - 1))
 }

@@ -2,7 +2,7 @@
  * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would rewrite the whole table and block it; here the rows
  * get their values in small batches, each in its own transaction.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { everyTenant, tenantSetting } from '../connections.js'
 import type { WantedColumn } from '../declared-tables.js'
 import { identifier, literal } from '../sql.js'
@@ -48,7 +48,7 @@ export function fill (table: string, column: WantedColumn): MigrationStep[] {
 }
 
 function checkName ({ name }: WantedColumn): string {
-  return identifier(`tenantry_filled_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`)
+  return identifier(`tenantry_filled_${hash('sha256', name).slice(0, 8)}`)
 }
 
 /**

@@ -27,9 +27,6 @@ export interface Security {
 
 export const noSecurity: Security = { enabled: false, forced: false, policies: [] }
 
-/** Tables to which requests of every tenant may add rows of the platform: events of rows without a tenant. */
-const platformWrites: ReadonlySet<string> = new Set(['tenantry.webhook_events'])
-
 /** The missing statements of a table; empty if it is secured. `table` is quoted; `type` is that of `tenant_id`. */
 export function policyStatements (table: string, type: string, security: Security): string[] {
   const { enabled, forced, policies } = security
@@ -71,7 +68,8 @@ function isolationRule (table: string, type: string): string {
   const rule = `case ${setting} when ${literal(everyTenant)} then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${
     literal(platformRows)
   } then ${column} = '' else false end`
-  return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`
+  // Requests of every tenant may add events of the platform: those of rows without a tenant.
+  return `using (${rule}) with check (${table === 'tenantry.webhook_events' ? `(${rule}) or ${column} = ''` : rule})`
 }
 
 /** The statements that disable the policies, for development. */

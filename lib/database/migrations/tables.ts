@@ -1,5 +1,5 @@
 /** The SQL that brings the application's tables to their declared form. Nothing is dropped or narrowed. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { sameColumns, type Table } from '../catalogue.js'
 import { hasKeyIndex, type WantedColumn, type WantedTable } from '../declared-tables.js'
 import { identifier, identifiers, literal, qualified } from '../sql.js'
@@ -153,7 +153,7 @@ const nameBytes = 63 // of an identifier in PostgreSQL
 
 /** Identifies the columns by a hash too: two names of columns may read alike, and PostgreSQL cuts long names. */
 function indexName (table: string, columns: readonly string[], kind: 'key' | 'idx'): string {
-  const end = `_${createHash('sha256').update(JSON.stringify([table, columns])).digest('hex').slice(0, 8)}_${kind}`
+  const end = `_${hash('sha256', JSON.stringify([table, columns])).slice(0, 8)}_${kind}`
   return `${Buffer.from([table, ...columns].join('_')).subarray(0, nameBytes - end.length).toString('utf8').replace(/\uFFFD+$/, '')}${end}`
 }
 
