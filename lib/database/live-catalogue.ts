@@ -25,10 +25,7 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, l
 
   async function readAgain (): Promise<Catalogue> {
     const { catalogue, constraints } = await read()
-    const { tables, functions, searchConfigurations } = catalogue
-    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [
-      ...functions?.values() ?? []
-    ], [...searchConfigurations ?? []]])
+    const print = JSON.stringify(catalogue, (_name, value: unknown) => value instanceof Map ? [...value] : value)
     if (print === fingerprint) return reading.catalogue
     const isFirst = fingerprint === ''
     fingerprint = print

@@ -7,7 +7,7 @@ import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { atMostEvery } from '../time/spans.js'
 import { readCatalogue } from './catalogue-reader.js'
 import { type Connections, tenantSetting } from './connections.js'
-import type { Engine, EngineLog, EngineStatus, Session } from './engine.js'
+import type { Engine, EngineLog, Session } from './engine.js'
 import { createEvents } from './events-on-database.js'
 import { databaseUnavailable, isLostSetting, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
@@ -110,7 +110,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     kysely,
     kyselyFor,
     events,
-    listen: () => events.listen(),
+    listen: events.listen,
     resultMemory: createResultMemory(),
     get catalogue () {
       return live.current.catalogue
@@ -118,7 +118,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refresh: live.refresh,
     onCatalogue: live.onChange,
     text,
-    transaction: (options, work) => transaction(options, work),
+    transaction,
     migration: {
       plan,
       async apply (actor, onProgress) {
@@ -142,7 +142,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       })
       if (!responds) throw databaseUnavailable()
     },
-    status: (): EngineStatus => ({ total: pool.totalCount, idle: pool.idleCount, waiting: access.waiting }),
+    status: () => ({ total: pool.totalCount, idle: pool.idleCount, waiting: access.waiting }),
     close () {
       closing ??= close()
       return closing

@@ -52,7 +52,7 @@ export const partitionsSql = `
       from placed join pg_class t on t.oid = placed.oid join pg_namespace n on n.oid = t.relnamespace))
   end as partitions`
 
-export interface PartitionedIndex {
+interface PartitionedIndex {
   readonly unique: boolean
   readonly columns: readonly string[]
   /** The name of the index on each table. */

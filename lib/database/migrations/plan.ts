@@ -12,7 +12,7 @@ import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
 import type { SystemMigration } from './system/system-migration.js'
 import { isOfVectorTables, vectorTableMigrations } from './system/vector-tables.js'
-import { difference, needsRows, type Reference } from './tables.js'
+import { difference, needsRows } from './tables.js'
 
 export interface PlanOptions {
   readonly schema: string
@@ -194,7 +194,8 @@ async function declaredDraft (
   const { schema, wanted, policies = true, concurrent } = options
   const made: string[] = []
   const changes: MigrationStep[] = []
-  const references: (Reference & { readonly isNew: boolean })[] = []
+  const newReferences: string[] = []
+  const references: MigrationStep[] = []
   const created: string[] = []
   const altered: string[] = []
   for (const table of wanted.values()) {
@@ -208,9 +209,11 @@ async function declaredDraft (
     }
     made.push(...found.made)
     changes.push(...found.changes)
-    references.push(
-      ...found.references.map((reference) => ({ ...reference, isNew: existing === undefined && !catalogue.tables.has(reference.to) }))
-    )
+    for (const { to, steps } of found.references) {
+      // A reference between two new tables blocks no request; one to an existing table waits for its lock in a separate step.
+      if (existing === undefined && !catalogue.tables.has(to)) newReferences.push(...steps.flatMap(({ statements }) => statements))
+      else references.push(...steps)
+    }
     const tenantColumn = existing?.columns.get('tenant_id') ?? table.columns.get('tenant_id')
     // Tables that already had the column get their policies with all other found tables.
     if (policies && table.tenantScoped && tenantColumn !== undefined && existing?.tenantScoped !== true && existing?.view !== true) {
@@ -219,13 +222,11 @@ async function declaredDraft (
       else changes.push(...change(name, secured))
     }
   }
-  // A reference between two new tables blocks no request; one to an existing table waits for its lock in a separate step.
-  made.push(...references.filter(({ isNew }) => isNew).flatMap(({ steps }) => steps.flatMap(({ statements }) => statements)))
-  const ofExisting = references.filter(({ isNew }) => !isNew).flatMap(({ steps }) => steps)
-  if (made.length + changes.length + ofExisting.length === 0) return []
+  made.push(...newReferences)
+  if (made.length + changes.length + references.length === 0) return []
   if (!await exists(session, 'pg_namespace where nspname = $1', [schema])) made.unshift(`create schema ${identifier(schema)}`)
   const description = created.length > 0 ? describe('create', created) : describe('alter', altered)
-  return [draftOf(description, [...created, ...altered], [...make(made), ...changes, ...ofExisting], true, options)]
+  return [draftOf(description, [...created, ...altered], [...make(made), ...changes, ...references], true, options)]
 }
 
 function draftOf (

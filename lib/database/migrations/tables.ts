@@ -6,7 +6,7 @@ import { identifier, identifiers, literal, qualified } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
 import {
-  indexPartitions, isUnfinished, type PartitionedIndex, type PartitionTree, referencePartitions, refusedIndex, refusedTree
+  indexPartitions, isUnfinished, referencePartitions, refusedIndex, refusedTree
 } from './partitions.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
@@ -78,12 +78,9 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
   const plain = !concurrent || existing.partitioned === true
   for (const column of wanted.columns.values()) {
     const found = existing.columns.get(column.name)
-    if (found !== undefined && state?.filling.includes(column.name) === true) {
-      changes.push(...fill(name, column))
-      continue
-    }
     if (found !== undefined) {
-      warnings.push(...compare(wanted.name, column, found))
+      if (state?.filling.includes(column.name) === true) changes.push(...fill(name, column))
+      else warnings.push(...compare(wanted.name, column, found))
       continue
     }
     const fillable = !column.notNull || column.hasDefault || !hasRows
@@ -96,32 +93,32 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
   if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
-  const addToTree = (tree: PartitionTree, index: PartitionedIndex, missing: string) => {
-    const refused = refusedIndex(tree, index)
-    if (refused === null) changes.push(...indexPartitions(tree, index))
-    else warnings.push(partitionedWarning(wanted.name, missing, refused))
+  const attach = (key: string) => change(name, [`alter table ${name} add constraint ${key} unique using index ${key}`])
+  const addIndex = (columns: readonly string[], kind: 'key' | 'idx') => {
+    const list = `(${identifiers(columns)})`
+    const own = identifier(indexName(wanted.name, columns, kind))
+    const unique = kind === 'key'
+    if (tree !== null) {
+      const index = { unique, columns, nameOf: (table: string) => indexName(table, columns, kind) }
+      const refused = refusedIndex(tree, index)
+      if (refused === null) changes.push(...indexPartitions(tree, index))
+      else warnings.push(partitionedWarning(wanted.name, `the ${unique ? 'unique key' : 'index'} ${list}`, refused))
+    } else if (plain) changes.push(...change(name, [unique ? `alter table ${name} add unique ${list}` : createIndex(name, columns)]))
+    else {
+      changes.push(buildIndex({ schema: identifier(schema), table: name, name: own, unique, rest: list }))
+      if (unique) changes.push(...attach(own))
+    }
   }
   for (const key of wanted.uniqueKeys) {
     const index = indexName(wanted.name, key, 'key')
-    const attach = `alter table ${name} add constraint ${identifier(index)} unique using index ${identifier(index)}`
-    const columns = `(${identifiers(key)})`
-    if (tree !== null && isUnfinished(tree, index)) changes.push(...indexPartitions(tree, addedIndex(key, 'key')))
-    else if (state?.looseKeys.includes(index) === true) changes.push(...change(name, [attach]))
-    else if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
-    else if (tree !== null) addToTree(tree, addedIndex(key, 'key'), `the unique key ${columns}`)
-    else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
-    else {
-      const built = buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns })
-      changes.push(built, ...change(name, [attach]))
-    }
+    if (state?.looseKeys.includes(index) === true) changes.push(...attach(identifier(index)))
+    else if (
+      (tree !== null && isUnfinished(tree, index)) ||
+      ![existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))
+    ) { addIndex(key, 'key') }
   }
   for (const columns of wanted.indexes) {
-    if (state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true) continue
-    const rest = `(${identifiers(columns)})`
-    const index = identifier(indexName(wanted.name, columns, 'idx'))
-    if (tree !== null) addToTree(tree, addedIndex(columns, 'idx'), `the index ${rest}`)
-    else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
-    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: index, unique: false, rest }))
+    if (state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) !== true) addIndex(columns, 'idx')
   }
   for (const key of wanted.foreignKeys) {
     const add = addReference(name, schema, key)
@@ -139,10 +136,6 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     } else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
   }
   return { made: [], changes, references, warnings }
-}
-
-function addedIndex (columns: readonly string[], kind: 'key' | 'idx'): PartitionedIndex {
-  return { unique: kind === 'key', columns, nameOf: (table) => indexName(table, columns, kind) }
 }
 
 function partitionedWarning (table: string, missing: string, reason: string): string {
