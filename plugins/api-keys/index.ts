@@ -19,16 +19,16 @@ export default definePlugin<ApiKeysOptions>({
   routeDependencies: [],
   options: { now: callback },
   setup (app, { now = Date.now }) {
-    const { db, engine, events, log, tenancy } = app
+    const { db, events, log, tenancy } = app
     const store = createApiKeyStore(db)
     const uses = createUseCounter({ keys: 'API keys', flushAfter: 60_000, maxKeys: 10_000, write: (added) => store.writeUses(added), log })
-    const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
+    const memory = createKeyMemory(tenancy.maxRemembered, store, uses, now)
     requireSameContext(app, 'auth', 'api-keys')
     app.decorate('apiKeys', { find: memory.find, recall: memory.recall })
 
     // The deletion of a tenant changes its keys too.
     listen(app, events, { 'api-keys': memory.forget, users: memory.forget, gap: memory.clear })
     app.addHook('onClose', () => uses.close())
-    return (group) => apiKeyRoutes(group, createApiKeys({ store, events, dbFor: (tenant) => engine.kyselyFor(tenant), uses, now }), now)
+    return (group) => apiKeyRoutes(group, createApiKeys(app, store, uses, now), now)
   }
 })

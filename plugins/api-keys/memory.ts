@@ -38,16 +38,8 @@ interface TenantKeys {
   readonly weight: number
 }
 
-export interface KeyMemoryParts {
-  /** The highest number of tenants with keys in memory. */
-  readonly maxTenants: number
-  readonly store: Pick<ApiKeyStore, 'tenantOf' | 'read'>
-  readonly uses: Pick<UseCounter, 'count'>
-  /** The clock, in milliseconds since 1970, for the expiry of keys. */
-  readonly now: () => number
-}
-
-export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts) {
+/** @param maxTenants the highest number of tenants with keys in memory */
+export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: UseCounter, now: () => number) {
   const tenants = new LRUCache<string, Owner>(lruOptions(maxIds))
   const lookups = createAsyncCache<{ readonly tenant: Owner | null }>({
     max: maxLookups,

@@ -1,10 +1,8 @@
 /** The handlers of the endpoints of API keys. */
 import { randomUUID } from 'node:crypto'
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
 import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -16,19 +14,6 @@ import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
 
-/** A key without its secret. */
-export interface ApiKey {
-  readonly id: string
-  readonly name: string
-  readonly scopes: readonly string[]
-  readonly createdAt: Date
-  /** The `sub` of its creator. */
-  readonly createdBy: string
-  /** null: never. */
-  readonly expiresAt: Date | null
-  readonly lastUsedAt: Date | null
-}
-
 export interface NewApiKey {
   readonly name: string
   readonly scopes: readonly string[]
@@ -37,39 +22,27 @@ export interface NewApiKey {
 
 export type ApiKeys = ReturnType<typeof createApiKeys>
 
-export interface ApiKeysParts {
-  readonly store: ApiKeyStore
-  readonly events: Events
-  /** For reads of a tenant's endpoints. */
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly uses: Pick<UseCounter, 'lastUse'>
-  readonly now: () => number
-}
-
-export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts) {
+export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKeyStore, uses: UseCounter, now: () => number) {
+  /** The key without its secret. */
   function shown (
     tenant: Owner,
     { id, name, scopes, created_at: createdAt, created_by: createdBy, expires_at: expiresAt, last_used_at: written }: KeyRow
-  ): ApiKey {
+  ) {
     const unwritten = uses.lastUse(tenant, id)
     const lastUsedAt = unwritten !== undefined && unwritten > (written?.getTime() ?? 0) ? new Date(unwritten) : written
     return { id, name, scopes, createdAt, createdBy, expiresAt, lastUsedAt }
   }
 
   return {
-    async list (tenant: Owner): Promise<ApiKey[]> {
-      return (await store.read(tenant, dbFor(tenant))).map((row) => shown(tenant, row))
+    async list (tenant: Owner) {
+      return (await store.read(tenant, engine.kyselyFor(tenant))).map((row) => shown(tenant, row))
     },
 
     /**
      * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys,
      * `tokenInvalid` if the caller has ended meanwhile.
      */
-    async create (
-      tenant: Owner,
-      { name, scopes, expiresAt }: NewApiKey,
-      { claims, held, actor }: Author
-    ): Promise<ApiKey & { readonly key: string }> {
+    async create (tenant: Owner, { name, scopes, expiresAt }: NewApiKey, { claims, held, actor }: Author) {
       requireGrant(held, scopes)
       const id = randomUUID()
       const key = createKeyText(id)
@@ -106,12 +79,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
      * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
      * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
      */
-    async rotate (
-      tenant: Owner,
-      given: string,
-      gracePeriodDays: number,
-      { held, actor }: Author
-    ): Promise<{ id: string, key: string, oldKeyValidUntil: Date }> {
+    async rotate (tenant: Owner, given: string, gracePeriodDays: number, { held, actor }: Author) {
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const row = await store.locked(transaction, tenant, given)

@@ -27,12 +27,12 @@ export default definePlugin<RbacOptions>({
   routeDependencies: [],
   options: { defaultRole: text, now: callback },
   async setup (app, { defaultRole, now = Date.now }) {
-    const { auth, db, engine, events } = app
+    const { auth, engine, events } = app
     if (engine.roleTables === null) {
       throw new Error('rbac needs the tables of its roles: register the plugin "tenantry/plugins/database" with the option `roleTables`')
     }
     const store = createRoleStore(engine.roleTables)
-    const memory = createRoleMemory({ store, db, dbFor: (tenant) => engine.kyselyFor(tenant), defaultRole })
+    const memory = createRoleMemory(app, store, defaultRole)
 
     // The tenant of the token; if the token names none, the tenant that a gateway names.
     requireSameContext(app, 'auth', 'rbac')
@@ -55,6 +55,6 @@ export default definePlugin<RbacOptions>({
         `there is no role "${defaultRole}", which is set in rbac.defaultRole: start without rbac.defaultRole, create the role with POST /rbac/roles, and then set it; or insert it into tenantry.${engine.roleTables.roles}`
       )
     }
-    return (group) => rbacRoutes(group, createPlatformRoles({ store, db, events, defaultRole, now }))
+    return (group) => rbacRoutes(group, createPlatformRoles(app, store, defaultRole, now))
   }
 })

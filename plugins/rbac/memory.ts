@@ -2,9 +2,8 @@
  * A cache of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change
  * them, so each change clears the cache.
  */
-import type { Kysely } from 'kysely'
+import type { FastifyInstance } from 'fastify'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
 import { noPermissions, type PermissionSet, unionOf } from '../auth/permissions.js'
@@ -24,16 +23,8 @@ interface Holder {
   readonly weight: number
 }
 
-export interface RoleMemoryParts {
-  readonly store: Pick<RoleStore, 'everything' | 'roleIdsOf'>
-  readonly db: Kysely<SystemTables>
-  /** For queries about a tenant's user; the tenant is empty for users of the platform. */
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** The name of the role of users without an assigned role. */
-  readonly defaultRole: string | undefined
-}
-
-export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryParts) {
+/** @param defaultRole the name of the role of users without an assigned role */
+export function createRoleMemory ({ db, engine }: FastifyInstance, store: RoleStore, defaultRole: string | undefined) {
   const roles = createAsyncCache<Roles>({
     max: 1,
     async load () {
@@ -57,7 +48,7 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
       const slash = key.indexOf('/')
       const [tenant, userId] = [tenantRef(key.slice(0, slash)), key.slice(slash + 1)]
       // Another id was never given a role: no query is needed.
-      const ids = isUserId(userId) ? await store.roleIdsOf(dbFor(tenant), { tenant, userId }) : []
+      const ids = isUserId(userId) ? await store.roleIdsOf(engine.kyselyFor(tenant), { tenant, userId }) : []
       const { byId, byDefault } = await roles.get('')
       const sets = ids.flatMap((id) => byId.get(id) ?? [])
       const [only = byDefault ?? noPermissions] = sets

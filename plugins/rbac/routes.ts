@@ -87,8 +87,8 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
     }
   }, async (request) => {
     const page = pageOf(request)
-    const { rows, total } = await service.roles(page)
-    return { data: rows, pagination: { ...page, total } }
+    const { data, total } = await service.roles(page)
+    return { data, pagination: { ...page, total } }
   })
 
   app.post('/rbac/roles', {
@@ -148,8 +148,8 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
     }
   }, async (request) => {
     const page = pageOf(request)
-    const { rows, total } = await service.permissions(page)
-    return { data: rows, pagination: { ...page, total } }
+    const { data, total } = await service.permissions(page)
+    return { data, pagination: { ...page, total } }
   })
 
   app.post('/rbac/permissions', {

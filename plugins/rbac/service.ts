@@ -1,14 +1,13 @@
 /** The handlers of the endpoints of the platform's roles. */
+import type { FastifyInstance } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
 import { type Actor, type AuditAction, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import type { Page as PageRequest } from '../../lib/http/page.js'
+import type { Page } from '../../lib/http/page.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
-import type { ErrorDetail } from '../../lib/validation/detail.js'
-import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
+import type { PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
 
 export const maxRoles = 1000
 export const maxPermissions = 5000
@@ -16,29 +15,16 @@ export const maxPermissionsOfRole = 200
 export const maxRolesOfUser = 100
 const maxDetails = 50 // in a refusal
 
-export interface NewRole {
-  readonly name: string
-  readonly description: string | null
-  /** The names of existing permissions. */
-  readonly permissions: readonly string[]
-}
-
-export type RoleChanges = Partial<NewRole>
+/** Its permissions exist. */
+type NewRole = Pick<RoleRow, 'name' | 'description' | 'permissions'>
 
 /** Concurrent changes run one after another. Each change and its audit entry are written in one transaction. */
 export type PlatformRoles = ReturnType<typeof createPlatformRoles>
 
-export interface PlatformRolesParts {
-  readonly store: RoleStore
-  readonly db: Kysely<SystemTables>
-  readonly events: Events
-  /** The name of the role of users without an assigned role. */
-  readonly defaultRole: string | undefined
-  /** The clock of written times, in milliseconds since 1970. */
-  readonly now: () => number
-}
+/** @param defaultRole the name of the role of users without an assigned role */
+export function createPlatformRoles (app: FastifyInstance, store: RoleStore, defaultRole: string | undefined, now: () => number) {
+  const { db, events } = app
 
-export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts) {
   /**
    * Changes run one after another. Then every instance clears its cache of permissions. A change does not wait for a tenant's
    * turn, so a busy tenant cannot delay the removal of a role.
@@ -64,16 +50,11 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
   async function requireKnown (transaction: Transaction<SystemTables>, permissions: readonly string[]): Promise<void> {
     const unknown = await store.unknownPermissions(transaction, permissions)
     if (unknown.size === 0) return
-    const details: ErrorDetail[] = []
-    for (const [index, permission] of permissions.entries()) {
-      if (unknown.has(permission)) {
-        details.push({
-          path: `/body/permissions/${index}`,
-          message: `there is no permission "${permission}": create it with POST /rbac/permissions`,
-          keyword: 'enum'
-        })
-      }
-    }
+    const details = [...permissions.entries()].filter(([, permission]) => unknown.has(permission)).map(([index, permission]) => ({
+      path: `/body/permissions/${index}`,
+      message: `there is no permission "${permission}": create it with POST /rbac/permissions`,
+      keyword: 'enum'
+    }))
     throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
   }
 
@@ -94,7 +75,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
 
   return {
     /** By name. */
-    roles: (page: PageRequest): Promise<Page<RoleRow>> => store.roles(db, page),
+    roles: (page: Page) => store.roles(db, page),
     /** Throws `notFound`. */
     role: (id: string): Promise<RoleRow> => found(db, id),
 
@@ -106,7 +87,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         if (await store.countRoles(transaction) >= maxRoles) {
           throw failure('conflict', { message: `There can be at most ${maxRoles} roles: delete an unused role first` })
         }
-        const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
+        const id = await store.insertRole(transaction, { name, description }, new Date(now()))
         await store.setPermissions(transaction, id, permissions)
         await writeAudit(transaction, entry('rbac.role.create', by, name, { id, permissions }))
         return found(transaction, id)
@@ -116,7 +97,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
      * Omitted members keep their values. Throws `notFound`, `validationFailed` and `conflict` as above, and `roleInUse` for a new
      * name of the default role.
      */
-    updateRole: (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow> =>
+    updateRole: (id: string, changes: Partial<NewRole>, by: Actor): Promise<RoleRow> =>
       change(async (transaction) => {
         const before = await found(transaction, id)
         const { name = before.name, description = before.description, permissions } = changes
@@ -141,12 +122,12 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       }),
 
     /** By name. */
-    permissions: (page: PageRequest): Promise<Page<PermissionRow>> => store.permissions(db, page),
+    permissions: (page: Page) => store.permissions(db, page),
 
     /** Throws `conflict` for a taken name or past 5,000 permissions. */
     createPermission: ({ name, description }: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow> =>
       change(async (transaction) => {
-        const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
+        const made = await store.insertPermission(transaction, { name, description }, new Date(now()))
         if (made === undefined) throw failure('conflict', { message: `There is already a permission "${name}"` })
         if (await store.countPermissions(transaction) > maxPermissions) {
           throw failure('conflict', { message: `There can be at most ${maxPermissions} permissions: delete an unused permission first` })
@@ -196,7 +177,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     userOf: async (tenant: Owner, userId: string): Promise<UserKey> => ({ tenant, userId: await store.spelled(db, { tenant, userId }) }),
 
     /** The user's assigned roles, by name. */
-    rolesOf: (user: UserKey): Promise<readonly RoleRow[]> => store.rolesOf(db, user),
+    rolesOf: (user: UserKey) => store.rolesOf(db, user),
 
     /** The user's permissions, sorted; those of the default role if no role is assigned. */
     async permissionsOf (user: UserKey): Promise<string[]> {

@@ -1,7 +1,8 @@
 /** The SQL of the platform's roles. The document names the tables, so the statements are built from their names. */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { uuidForm } from '../../lib/identity/uuid.js'
 
@@ -20,36 +21,41 @@ export interface RoleRow {
 
 export type PermissionRow = Omit<RoleRow, 'permissions'>
 
+type Named = Pick<RoleRow, 'name' | 'description'>
+
 /** A user of roles: a `sub` and its tenant, which is empty for the platform's own users. */
 export interface UserKey {
   readonly tenant: Owner
   readonly userId: string
 }
 
-export interface Page<Row> {
-  readonly rows: readonly Row[]
-  readonly total: number
-}
-
 export type RoleStore = ReturnType<typeof createRoleStore>
 
 export function createRoleStore (names: RoleTables) {
-  const [roles, permissions, userRoles, held] = [names.roles, names.permissions, names.userRoles, rolePermissions].map((name) =>
-    sql.table(`tenantry.${name}`)
-  )
+  const table = (name: string) => sql.table(`tenantry.${name}`)
+  const [roles, permissions] = [table(names.roles), table(names.permissions)]
+  const [userRoles, held] = [table(names.userRoles), table(rolePermissions)]
 
   /** The same order in every database, for any locale. */
   const byName = sql`name collate "C"`
   const permissionsOfRole =
     sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
   const roleColumns = sql`r.id, r.name, r.description, ${permissionsOfRole} as permissions, r.created_at`
-  const permissionColumns = sql`id, name, description, created_at`
+  const permissionColumns = sql`r.id, r.name, r.description, r.created_at`
   const ofUser = ({ tenant, userId }: UserKey) => sql`tenant_id = ${tenant} and user_id = ${userId}`
 
-  async function count (reader: Reader, table: typeof roles): Promise<number> {
-    const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${table}`.execute(reader)
-    return row?.count ?? 0
+  async function count (reader: Reader, rows: RawBuilder<unknown>): Promise<number> {
+    return (await first(reader, sql<{ count: number }>`select count(*)::int as count from ${rows}`))?.count ?? 0
   }
+
+  /** A page by name, and the number of all rows. */
+  async function page<Row> (reader: Reader, table: RawBuilder<unknown>, columns: RawBuilder<unknown>, { limit, offset }: Page) {
+    const data = await all(reader, sql<Row>`select ${columns} from ${table} r order by r.${byName} limit ${limit} offset ${offset}`)
+    return { data, total: await count(reader, table) }
+  }
+
+  const rolesWhere = (reader: Reader, condition: RawBuilder<unknown>) =>
+    all(reader, sql<RoleRow>`select ${roleColumns} from ${roles} r where ${condition} order by r.${byName}`)
 
   return {
     /** Changes of roles wait for each other, for any names of the tables; reads never wait. */
@@ -57,37 +63,25 @@ export function createRoleStore (names: RoleTables) {
       await sql`lock table ${held} in share row exclusive mode`.execute(writer)
     },
 
-    async roles (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<RoleRow>> {
-      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r order by r.${byName} limit ${limit} offset ${offset}`
-        .execute(reader)
-      return { rows, total: await count(reader, roles) }
-    },
+    roles: (reader: Reader, given: Page) => page<RoleRow>(reader, roles, roleColumns, given),
+    permissions: (reader: Reader, given: Page) => page<PermissionRow>(reader, permissions, permissionColumns, given),
 
     async role (reader: Reader, id: string): Promise<RoleRow | undefined> {
-      const { rows: [row] } = await sql<RoleRow>`select ${roleColumns} from ${roles} r where r.id = ${id}`.execute(reader)
-      return row
+      return (await rolesWhere(reader, sql`r.id = ${id}`))[0]
     },
 
     /** One row, or none. */
-    async rolesNamed (reader: Reader, name: string): Promise<readonly RoleRow[]> {
-      const { rows } = await sql<RoleRow>`select ${roleColumns} from ${roles} r where r.name = ${name}`.execute(reader)
-      return rows
-    },
+    rolesNamed: (reader: Reader, name: string) => rolesWhere(reader, sql`r.name = ${name}`),
+    rolesOf: (reader: Reader, user: UserKey) => rolesWhere(reader, sql`r.id in (select role_id from ${userRoles} where ${ofUser(user)})`),
 
-    async permissions (reader: Reader, { limit, offset }: { limit: number, offset: number }): Promise<Page<PermissionRow>> {
-      const { rows } = await sql<
-        PermissionRow
-      >`select ${permissionColumns} from ${permissions} order by ${byName} limit ${limit} offset ${offset}`.execute(reader)
-      return { rows, total: await count(reader, permissions) }
-    },
-
-    async everything (reader: Reader): Promise<readonly Pick<RoleRow, 'id' | 'name' | 'permissions'>[]> {
-      const { rows } = await sql<Pick<RoleRow, 'id' | 'name' | 'permissions'>>`
-        select r.id, r.name, coalesce(array_agg(p.name) filter (where p.name is not null), '{}') as permissions
-        from ${roles} r left join ${held} h on h.role_id = r.id left join ${permissions} p on p.id = h.permission_id
-        group by r.id`.execute(reader)
-      return rows
-    },
+    everything: (reader: Reader) =>
+      all(
+        reader,
+        sql<Pick<RoleRow, 'id' | 'name' | 'permissions'>>`
+          select r.id, r.name, coalesce(array_agg(p.name) filter (where p.name is not null), '{}') as permissions
+          from ${roles} r left join ${held} h on h.role_id = r.id left join ${permissions} p on p.id = h.permission_id
+          group by r.id`
+      ),
 
     /**
      * A tenant with a user of this id, if the platform has no such user. One index look-up for each tenant: the index begins with
@@ -96,10 +90,13 @@ export function createRoleStore (names: RoleTables) {
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
       // Only users with passwords have a UUID.
       if (!uuidForm.test(userId)) return undefined
-      const { rows: [row] } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.tenants t
-        cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
-        where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)
-      return row?.tenant
+      const tenant = await first(
+        reader,
+        sql<{ id: string }>`select t.id from tenantry.tenants t
+          cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
+          where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`
+      )
+      return tenant?.id
     },
 
     /** The id of a user with a password in the spelling of its tokens; other ids unchanged. */
@@ -114,32 +111,34 @@ export function createRoleStore (names: RoleTables) {
 
     /** Whether another role has the name. */
     async isTaken (reader: Reader, name: string, except: string | null = null): Promise<boolean> {
-      const { rows } = await sql`select from ${roles} where name = ${name} and id is distinct from ${except}::uuid`.execute(reader)
-      return rows.length > 0
+      return await first(reader, sql`select from ${roles} where name = ${name} and id is distinct from ${except}::uuid`) !== undefined
     },
 
-    async insertRole (writer: Writer, { name, description, at }: { name: string, description: string | null, at: Date }): Promise<string> {
-      const { rows: [row] } = await sql<
-        { id: string }
-      >`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`.execute(
-        writer
+    /** Resolves with the id of the role. */
+    async insertRole (writer: Writer, { name, description }: Named, at: Date): Promise<string> {
+      const row = await first(
+        writer,
+        sql<{ id: string }>`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`
       )
       if (row === undefined) throw new Error('an insert returned no row')
       return row.id
     },
 
-    async updateRole (writer: Writer, id: string, { name, description }: { name: string, description: string | null }): Promise<void> {
+    async updateRole (writer: Writer, id: string, { name, description }: Named): Promise<void> {
       await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
     },
 
     /** Removes the role, its permissions and its assignments. Resolves with the number of its users. */
     async deleteRole (writer: Writer, id: string): Promise<number> {
-      const { rows: [row] } = await sql<{ users: number }>`
-        with gone as (delete from ${roles} where id = ${id}),
-          less as (delete from ${held} where role_id = ${id}),
-          unassigned as (delete from ${userRoles} where role_id = ${id} returning 1)
-        select count(*)::int as users from unassigned`.execute(writer)
-      return row?.users ?? 0
+      const gone = await first(
+        writer,
+        sql<{ users: number }>`
+          with gone as (delete from ${roles} where id = ${id}),
+            less as (delete from ${held} where role_id = ${id}),
+            unassigned as (delete from ${userRoles} where role_id = ${id} returning 1)
+          select count(*)::int as users from unassigned`
+      )
+      return gone?.users ?? 0
     },
 
     /** Replaces the permissions of the role; each name must exist. */
@@ -151,64 +150,58 @@ export function createRoleStore (names: RoleTables) {
 
     /** The names that are not permissions. */
     async unknownPermissions (reader: Reader, wanted: readonly string[]): Promise<ReadonlySet<string>> {
-      const { rows } = await sql<
-        { name: string }
-      >`select name from unnest(${wanted}::text[]) as wanted (name) where name not in (select name from ${permissions} where name = any (${wanted}::text[]))`
-        .execute(reader)
-      return new Set(rows.map(({ name }) => name))
+      const unknown = await all(
+        reader,
+        sql<{ name: string }>`select name from unnest(${wanted}::text[]) as wanted (name)
+          where name not in (select name from ${permissions} where name = any (${wanted}::text[]))`
+      )
+      return new Set(unknown.map(({ name }) => name))
     },
 
     /** undefined if the name is taken. */
-    async insertPermission (
-      writer: Writer,
-      { name, description, at }: { name: string, description: string | null, at: Date }
-    ): Promise<PermissionRow | undefined> {
-      const { rows: [row] } = await sql<PermissionRow>`
-        insert into ${permissions} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()})
-        on conflict (name) do nothing returning ${permissionColumns}`.execute(writer)
-      return row
-    },
+    insertPermission: (writer: Writer, { name, description }: Named, at: Date) =>
+      first(
+        writer,
+        sql<PermissionRow>`
+          insert into ${permissions} as r (name, description, created_at) values (${name}, ${description}, ${at.toISOString()})
+          on conflict (name) do nothing returning ${permissionColumns}`
+      ),
 
     /** The number of roles that held it; undefined if the permission does not exist. */
-    async deletePermission (writer: Writer, id: string): Promise<{ name: string, roles: number } | undefined> {
-      const { rows: [row] } = await sql<{ name: string, roles: number }>`
-        with gone as (delete from ${permissions} where id = ${id} returning id, name),
-          less as (delete from ${held} where permission_id in (select id from gone) returning 1)
-        select name, (select count(*) from less)::int as roles from gone`.execute(writer)
-      return row
-    },
+    deletePermission: (writer: Writer, id: string) =>
+      first(
+        writer,
+        sql<{ name: string, roles: number }>`
+          with gone as (delete from ${permissions} where id = ${id} returning id, name),
+            less as (delete from ${held} where permission_id in (select id from gone) returning 1)
+          select name, (select count(*) from less)::int as roles from gone`
+      ),
 
-    async countRolesOf (reader: Reader, user: UserKey): Promise<number> {
-      const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(
-        reader
-      )
-      return row?.count ?? 0
-    },
+    countRolesOf: (reader: Reader, user: UserKey) => count(reader, sql`${userRoles} where ${ofUser(user)}`),
 
     /** false if the user has the role already. */
     async assign (writer: Writer, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
-      const { rows } =
-        await sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId}) on conflict do nothing returning 1`
-          .execute(writer)
-      return rows.length > 0
+      const added = sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId})
+        on conflict do nothing returning 1`
+      return await first(writer, added) !== undefined
     },
 
     /** false if the user does not have the role. */
     async unassign (writer: Writer, user: UserKey, roleId: string): Promise<boolean> {
-      const { rows } = await sql`delete from ${userRoles} where ${ofUser(user)} and role_id = ${roleId} returning 1`.execute(writer)
-      return rows.length > 0
-    },
-
-    async rolesOf (reader: Reader, user: UserKey): Promise<readonly RoleRow[]> {
-      const { rows } = await sql<RoleRow>`
-        select ${roleColumns} from ${roles} r where r.id in (select role_id from ${userRoles} where ${ofUser(user)}) order by r.${byName}`
-        .execute(reader)
-      return rows
+      return await first(writer, sql`delete from ${userRoles} where ${ofUser(user)} and role_id = ${roleId} returning 1`) !== undefined
     },
 
     async roleIdsOf (reader: Reader, user: UserKey): Promise<string[]> {
-      const { rows } = await sql<{ id: string }>`select role_id as id from ${userRoles} where ${ofUser(user)}`.execute(reader)
-      return rows.map(({ id }) => id)
+      const assigned = await all(reader, sql<{ id: string }>`select role_id as id from ${userRoles} where ${ofUser(user)}`)
+      return assigned.map(({ id }) => id)
     }
   }
+}
+
+async function all<Row> (reader: Reader, statement: RawBuilder<Row>): Promise<readonly Row[]> {
+  return (await statement.execute(reader)).rows
+}
+
+async function first<Row> (reader: Reader, statement: RawBuilder<Row>): Promise<Row | undefined> {
+  return (await all(reader, statement))[0]
 }
