@@ -5,7 +5,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { apiKeyUnknown } from './errors.js'
 import { type PermissionSet, unionOf } from './permissions.js'
-import { type Admit, noSources, type RoleSource, type Sources } from './sources.js'
+import type { Admit, RoleSource, Sources } from './sources.js'
 
 const maxKeyLength = 256 // characters; longer keys are refused without a look-up
 const platformKey = /^[\x21-\x7e]{16,256}$/
@@ -67,7 +67,7 @@ interface Given {
 /**
  * @param apiKey the platform's key, whose owner is a platform administrator. Throws for a key that is too short, or invalid in a header.
  */
-export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = noSources): Callers {
+export function createCallers (apiKey: string | undefined, { apiKeys, roles }: Sources): Callers {
   if (apiKey !== undefined && !platformKey.test(apiKey)) {
     throw new Error(
       `the platform's API key (the setting API_KEY) has ${apiKey.length} characters: expected 16 to 256 visible ASCII characters`

@@ -6,10 +6,11 @@ import { type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
-import { bearerToken, type Verifier } from './identification.js'
+import { bearerToken } from './identification.js'
 import type { OwnKeys } from './own-key.js'
 import { fromProvider, ownProvider } from './providers/claims.js'
 import { noRevocations, type Sources, tokenId } from './sources.js'
+import type { TokenStore } from './tokens.js'
 
 /** Plain JSON. */
 export type Credential =
@@ -37,19 +38,13 @@ export interface CredentialCaller {
   readonly headers: IncomingHttpHeaders
 }
 
-export interface CredentialParts {
-  readonly own: OwnKeys | undefined
-  readonly providers: readonly string[]
-  readonly apiKey: string | undefined
-  readonly inspect: Verifier['inspect']
-  readonly sources: Sources
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  /** The longest life of a token in seconds; Infinity: no bound. */
-  readonly maxLifetime: number
-}
-
-export function createCredentials ({ own, providers, apiKey, inspect, sources, now, maxLifetime }: CredentialParts): Credentials {
+export function createCredentials (
+  own: OwnKeys | undefined,
+  { inspect, maxLifetime, providers }: TokenStore,
+  apiKey: string | undefined,
+  sources: Sources,
+  now: () => number
+): Credentials {
   const platformKey = apiKey === undefined ? undefined : platformKeyId(apiKey)
   const recalled = new WeakMap<Claims, Credential>()
 

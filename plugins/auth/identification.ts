@@ -38,17 +38,14 @@ export interface Verifier {
   forget(provider: string): void
 }
 
-export interface VerifierParts {
-  readonly own: OwnKeys | undefined
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  readonly providers: Providers | undefined
-  readonly maxLifetime: number
-  readonly listOf: Sources['revocations']
-}
-
 /** A verified token is cached until it expires, so that the caller's next request costs one look-up. */
-export function createVerifier ({ own, now, providers, maxLifetime, listOf }: VerifierParts): Verifier {
+export function createVerifier (
+  own: OwnKeys | undefined,
+  now: () => number,
+  providers: Providers | undefined,
+  maxLifetime: number,
+  listOf: Sources['revocations']
+): Verifier {
   const { decode = refuse, isAged = false } = own ?? {}
   let found: RevocationList | null = null
   const verified = new LRUCache<string, Verified>({

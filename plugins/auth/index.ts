@@ -71,13 +71,7 @@ export default definePlugin<AuthOptions>({
   async setup (app, options) {
     const { jwt, now = Date.now } = options
     const maxLifetime = jwt?.maxLifetime ?? Infinity
-    const providers = createProviders({
-      providers: providersOf(options),
-      now,
-      maxLifetime,
-      log: app.log,
-      onChange: (provider) => forget(provider)
-    })
+    const providers = createProviders(providersOf(options), now, maxLifetime, app.log, (provider) => forget(provider))
     app.addHook('onClose', async () => providers.close())
     const keys = jwt && keysOf(jwt)
     const registration = await registerJwt(app, keys)
@@ -88,16 +82,7 @@ export default definePlugin<AuthOptions>({
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
-    const credentials = createCredentials({
-      own: keyring,
-      providers: providers.names,
-      apiKey: options.apiKey,
-      inspect,
-      sources,
-      now,
-      maxLifetime
-    })
-    const own: Auth = { ...tokens, ...callers, ...credentials }
+    const own: Auth = { ...tokens, ...callers, ...createCredentials(keyring, store, options.apiKey, sources, now) }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)
     const identifyPartial = createPartialIdentification(own.verifyPartial)
@@ -153,14 +138,9 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
 function refuseUnreadMembers ({ method, url, config: { access, permissions = [], permission, authProvider } = {} }: RouteOptions): void {
   const route = `${String(method)} ${url}`
   const asksForNothing = access === undefined || access === 'public'
-  const unread = permissions.length > 0
-    ? 'permissions'
-    : permission !== undefined
-      ? 'permission'
-      : authProvider !== undefined
-        ? 'authProvider'
-        : null
-  if (asksForNothing && unread !== null) {
+  const given = { permissions: permissions[0], permission, authProvider }
+  const unread = Object.entries(given).find(([, value]) => value !== undefined)?.[0]
+  if (asksForNothing && unread !== undefined) {
     const now = access === undefined ? 'no `access`' : 'the access "public"'
     throw new Error(
       `the route ${route} has \`${unread}\` and ${now}, so it never reads a token: add \`access: "user"\` to its config, or remove \`${unread}\``

@@ -72,19 +72,13 @@ const otherKey: ReadonlySet<unknown> = new Set(['FAST_JWT_INVALID_SIGNATURE', 'F
  */
 export function readRegistered (jwt: JWT, keys: Keys | undefined): Registered {
   const signed = signProbe(jwt)
-  if (keys !== undefined) {
-    if (hasOtherKey(jwt, keys, signed)) {
-      throw new Error(
-        '@fastify/jwt is registered with another secret or algorithm than the option `jwt` of the plugin "tenantry/plugins/auth": give both the same, or leave out the option `jwt`'
-      )
-    }
-    return { algorithm: keys.algorithm, lifetime: lifetimeOf(jwt, signed), canSign: signed !== null }
+  if (keys !== undefined && hasOtherKey(jwt, keys, signed)) {
+    throw new Error(
+      '@fastify/jwt is registered with another secret or algorithm than the option `jwt` of the plugin "tenantry/plugins/auth": give both the same, or leave out the option `jwt`'
+    )
   }
-  return {
-    algorithm: signed === null ? onlyAlgorithm(jwt) : algorithmOf(jwt, signed),
-    lifetime: lifetimeOf(jwt, signed),
-    canSign: signed !== null
-  }
+  const algorithm = keys?.algorithm ?? (signed === null ? onlyAlgorithm(jwt) : algorithmOf(jwt, signed))
+  return { algorithm, lifetime: lifetimeOf(jwt, signed), canSign: signed !== null }
 }
 
 /** Returns null if the registration has no signing key. */

@@ -53,8 +53,6 @@ export function sourcesOf (app: FastifyInstance): Sources {
   }
 }
 
-export const noSources: Sources = { revocations: () => null, apiKeys: () => null, roles: () => [] }
-
 export interface RevocationList {
   /** Changes with every received revocation. A checked token is checked again only then. */
   readonly version: number

@@ -11,7 +11,7 @@ import type { OwnKeys } from './own-key.js'
 import type { PartialClaims } from './partial.js'
 import type { Providers } from './providers/index.js'
 import { readToken } from './providers/signature.js'
-import { noSources, type Sources, tokenId } from './sources.js'
+import { type Sources, tokenId } from './sources.js'
 
 const defaultExpiresIn = 3600 // s
 
@@ -73,10 +73,10 @@ export function createTokens (
   now: () => number = Date.now,
   providers?: Providers,
   maxLifetime = Infinity,
-  listOf: Sources['revocations'] = noSources.revocations
+  listOf: Sources['revocations'] = () => null
 ): TokenStore {
   const { encode, partial, claims: fixed, lifetime = defaultExpiresIn } = own ?? {}
-  const verifier = createVerifier({ own, now, providers, maxLifetime, listOf })
+  const verifier = createVerifier(own, now, providers, maxLifetime, listOf)
 
   return {
     sign (claims, { expiresIn = lifetime } = {}) {

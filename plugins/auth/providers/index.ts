@@ -13,47 +13,28 @@ import { isSigned, type ReadToken, readToken } from './signature.js'
 
 const renewEvery = 60_000 // ms between checks of the keys' age, since cached tokens do not trigger any
 
-/** A token whose `iss` names a provider. */
-export interface ExternalToken {
-  readonly provider: string
-  /** Its claims, at once if its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`. */
-  verify(): VerifiedClaims | Promise<VerifiedClaims>
-}
-
-export interface Providers {
-  readonly names: readonly string[]
-  /** null for a token of another issuer, and for an invalid token. */
-  read(token: string): ExternalToken | null
-  close(): void
-}
-
-export interface ProvidersOptions {
-  readonly providers: Readonly<Record<string, CompleteAuthProvider>>
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  /** The longest life of a token in seconds; Infinity: no bound. */
-  readonly maxLifetime: number
-  readonly log: Pick<FastifyBaseLogger, 'warn'>
-  /** Called when a provider's keys have changed: tokens that they verified are verified again. */
-  readonly onChange: (provider: string) => void
-}
+export type Providers = ReturnType<typeof createProviders>
 
 interface Provider extends CompleteAuthProvider {
   readonly name: string
   readonly jwks: Jwks
 }
 
-export function createProviders ({ providers, now, maxLifetime, log, onChange }: ProvidersOptions): Providers {
+/**
+ * @param maxLifetime the longest life of a token in seconds; Infinity: no bound
+ * @param onChange called when a provider's keys have changed: tokens that they verified are verified again
+ */
+export function createProviders (
+  providers: Readonly<Record<string, CompleteAuthProvider>>,
+  now: () => number,
+  maxLifetime: number,
+  log: FastifyBaseLogger,
+  onChange: (provider: string) => void
+) {
   const byIssuer = new Map<string, Provider>()
   for (const [name, provider] of Object.entries(providers)) {
-    const { jwksUri: address, algorithms } = provider
-    const jwks = createJwks({
-      address,
-      algorithms,
-      now,
-      onChange: () => onChange(name),
-      onError: (err) => log.warn({ err, provider: name }, 'the keys of an identity provider could not be read')
-    })
+    const jwks = createJwks(provider, now, () => onChange(name), (err) =>
+      log.warn({ err, provider: name }, 'the keys of an identity provider could not be read'))
     byIssuer.set(provider.issuer, { name, jwks, ...provider })
   }
   const timer = setInterval(() => {
@@ -72,14 +53,18 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
 
   return {
     names: Object.keys(providers),
-    read (text) {
+    /**
+     * A token whose `iss` names a provider; null for a token of another issuer, and for an invalid one. `verify` returns its claims, at
+     * once if its key is known; it throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`.
+     */
+    read (text: string) {
       const token = readToken(text)
       const issuer = token?.payload.iss
       const provider = typeof issuer === 'string' ? byIssuer.get(issuer) : undefined
       if (token === null || provider === undefined) return null
       return { provider: provider.name, verify: () => verify(token, provider) }
     },
-    close () {
+    close (): void {
       clearInterval(timer)
       for (const { jwks } of byIssuer.values()) jwks.close()
     }

@@ -3,6 +3,7 @@
  * expire. While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
+import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
 import { failure, type TenantryError } from '../../../lib/errors.js'
 import { parseBounded } from '../../../lib/json/bounds.js'
 import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
@@ -46,20 +47,18 @@ const searchPause = 30_000 // ms between two searches for unknown keys, which ca
 const retryPause = 5_000 // ms after a failed read until a token with an unknown key reads again
 const maxWaiting = 1_000 // requests that wait for one response of the provider
 
-export interface JwksOptions {
-  readonly address: string
-  readonly algorithms: readonly SignatureAlgorithm[]
-  /** The clock, in milliseconds. */
-  readonly now: () => number
-  /** Called when the keys have changed. */
-  readonly onChange: () => void
-  /** Called when the keys could not be read. */
-  readonly onError: (error: unknown) => void
-}
-
 export type Jwks = ReturnType<typeof createJwks>
 
-export function createJwks ({ address, algorithms, now, onChange, onError }: JwksOptions) {
+/**
+ * @param onChange called when the keys have changed
+ * @param onError called when the keys could not be read
+ */
+export function createJwks (
+  { jwksUri, algorithms }: CompleteAuthProvider,
+  now: () => number,
+  onChange: () => void,
+  onError: (error: unknown) => void
+) {
   let keys: KeySet | null = null
   let readAt = -Infinity
   /** The last read failed: the provider may have other keys. */
@@ -88,7 +87,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     askedAt = now()
     if (closed) return
     stop = new AbortController()
-    const found = readKeySet(await downloadJson(address, stop), algorithms)
+    const found = readKeySet(await downloadJson(jwksUri, stop), algorithms)
     const before = keys?.text ?? ''
     // A reachable provider without usable keys has withdrawn all keys.
     keys = found.text === '' ? null : found
