@@ -18,7 +18,6 @@ const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/
 export const maxLinkTokenLength = 256 // characters; longer than any
 export const linkLife = linkMinutes * 60_000 // ms
 
-type Database = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>
 
 /** The token of a link from a caller. */
@@ -60,7 +59,7 @@ export type Links = ReturnType<typeof createLinks>
  * @param dbFor runs the statements of a tenant; empty for the platform
  * @param now the clock, in milliseconds since 1970
  */
-export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, now: () => number) {
+export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now: () => number) {
   const at = () => new Date(now())
   return {
     /**
@@ -112,7 +111,8 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
     },
 
     /** Removes expired links; false if another server does so now. */
-    sweep: () => sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
+    sweep: (db: Kysely<SystemTables>) =>
+      sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
   }
 }
 

@@ -1,12 +1,16 @@
 /** Sends mails with one-time links, as jobs of the queue. */
+import type { FastifyInstance } from 'fastify'
 import type { Transaction } from 'kysely'
-import type { Actor } from '../../lib/database/audit.js'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { defaultTemplates, linkMinutes, type MailKind, mailKinds, type MailTemplate, renderMail } from '../../lib/document/mail-template.js'
+import { defaultTemplates, linkMinutes, linkPaths, type MailKind, mailKinds, renderMail } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import type { Job, Queue } from '../queue/index.js'
-import { createLinkToken, type Links } from './links.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import type { ClockOption } from '../../lib/plugin/options.js'
+import type { Auth as AuthConfig, Mail as MailSection } from '../../lib/schema/auth.js'
+import type { Job } from '../queue/index.js'
+import { createLinks, createLinkToken, type Links } from './links.js'
 
 /** A mail, ready to be sent. Its link contains a secret. */
 export interface MailMessage {
@@ -49,23 +53,29 @@ export interface PostedMail {
   readonly actor: Actor
 }
 
-export interface MailParts {
-  readonly queue: Pick<Queue, 'define' | 'send'>
-  readonly links: Links
-  /** null: mail is off. */
-  readonly deliver: Deliver | null
-  readonly from: string | undefined
-  readonly templates: Readonly<Partial<Record<MailKind, MailTemplate>>>
-  /** The pages of the links. */
-  readonly pages: Readonly<Record<MailKind, string>>
-  /** Writes the entry of a sent mail. */
-  readonly sent: (mail: PostedMail) => Promise<void>
+export interface MailOptions extends ClockOption {
+  /** The document's `auth.mail`. Default: no mail is sent. */
+  readonly mail?: MailSection | undefined
+  /** The document's `auth.links`. */
+  readonly links?: AuthConfig['links'] | undefined
+  /** The setting APP_URL: the base address of the links' pages. Default: http://localhost:3000. */
+  readonly appUrl?: string | undefined
+  /** Sends the mails instead of the connector. Default: the connector of `mail`. */
+  readonly deliver?: Deliver | undefined
 }
 
 const jobName = 'auth.mail'
 const retries = { retryLimit: 8, retryDelay: 10, expireIn: 60 } // within an hour or so
 
-export function createMail ({ queue, links, deliver, from, templates, pages, sent }: MailParts): Mail {
+/** @param deliver null: mail is off */
+export function createMail (
+  app: FastifyInstance,
+  { mail: section, links: pages = {}, appUrl = 'http://localhost:3000', now = Date.now }: MailOptions,
+  deliver: Deliver | null
+): Mail {
+  const { engine: { kyselyFor: dbFor }, queue } = app
+  const links = createLinks(dbFor, now)
+  sweepHourly(app, 'expired links', () => links.sweep(app.db))
   if (deliver !== null) queue.define(jobName, retries, (job) => send(job, deliver))
 
   async function send ({ data, signal }: Job, deliver: Deliver): Promise<void> {
@@ -74,10 +84,13 @@ export function createMail ({ queue, links, deliver, from, templates, pages, sen
     const { kind, tenant, email } = mail
     const token = createLinkToken(tenant)
     if (!await links.issue(kind, tenant, email, token)) return
-    const link = `${pages[kind]}#token=${token}`
-    const content = renderMail(templates[kind] ?? defaultTemplates[kind], { link, email, tenant, minutes: String(linkMinutes) })
-    await deliver({ kind, tenant, to: email, from, link, ...content }, signal)
-    await sent(mail)
+    const page = pages[kind] ?? appUrl.replace(/\/+$/, '') + linkPaths[kind]
+    const link = `${page}#token=${token}`
+    const content = renderMail(section?.templates?.[kind] ?? defaultTemplates[kind], { link, email, tenant, minutes: String(linkMinutes) })
+    await deliver({ kind, tenant, to: email, from: section?.from, link, ...content }, signal)
+    // The request that sent an invitation or registered a user has its own entry.
+    if (kind !== 'reset') return
+    await writeAudit(dbFor(tenant), { tenant, action: 'auth.password.forgot', actor: mail.actor, target: email, at: new Date(now()) })
   }
 
   return {
