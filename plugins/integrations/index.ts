@@ -12,10 +12,9 @@ import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
 import { whenGone } from '../tenancy/gone.js'
 import type {} from '../tenancy/index.js'
-import { createLeases, sweepLeases } from './leases.js'
+import { sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
 import { createRunner } from './service.js'
-import { createTokenRequest } from './token-request.js'
 import { createTokens } from './tokens.js'
 
 export type { CallOptions, Integrations } from './integrations.js'
@@ -47,21 +46,15 @@ export default definePlugin<IntegrationsOptions>({
       now = Date.now
     }
   ) {
-    const { engine, db, outbound } = app
-    const tokens = createTokens({
-      request: createTokenRequest(outbound),
-      secrets: optional(app, 'secrets'),
-      leases: createLeases((tenant) => engine.kyselyFor(tenant)),
-      now
-    })
+    const tokens = createTokens(app, now)
     const documents = optional(app, 'tenantDocuments')
     app.decorate('integrations', {
-      run: createRunner({ outbound, tokens, now }),
+      run: createRunner(app.outbound, tokens, now),
       platform: connectors,
       connectorsOf: (tenant) => documents()?.connectors(tenant) ?? unknownConnectors
     })
     whenGone(app, tokens.forget)
-    sweepHourly(app, 'unused renewals of tokens', () => sweepLeases(db, new Date(now())))
+    sweepHourly(app, 'unused renewals of tokens', () => sweepLeases(app.db, new Date(now())))
     return integrationRoutes
   }
 })

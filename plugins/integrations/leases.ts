@@ -16,8 +16,6 @@ export interface Renewal {
   readonly renewAt: Date | null
 }
 
-export type Leases = ReturnType<typeof createLeases>
-
 /** `dbFor`: for statements that a tenant's requests wait for. */
 export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const row = (tenant: Owner, key: string) =>

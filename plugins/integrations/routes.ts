@@ -1,6 +1,6 @@
 /** The endpoint that calls a connector directly. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -87,15 +87,10 @@ async function scopeOf (
 const maxNamed = 100 // of the names in an error
 const maxName = 64 // characters of a name from the caller
 
-export interface CallTarget {
-  readonly type: string
-  readonly action: string
-}
-
-export type FindCall = (wanted: CallTarget, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope) => CompiledCall
+type CallTarget = Static<typeof Params>
 
 /** A call is compiled once for a document: its params are the body of the request. */
-function createFindCall (): FindCall {
+function createFindCall () {
   const compiled = new WeakMap<ConnectorSet, Map<string, CompiledCall | null>>()
 
   function callOf (set: ConnectorSet, { type, action }: CallTarget): CompiledCall | null {
@@ -111,7 +106,7 @@ function createFindCall (): FindCall {
     return call
   }
 
-  return (wanted, platform, own, scope) => {
+  return (wanted: CallTarget, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope): CompiledCall => {
     const sets = own === null ? [platform] : [own, platform]
     if (!sets.some((set) => set.has(wanted.type))) throw unknown('integration', wanted.type, sets.flatMap(({ names }) => names))
     if (!sets.some((set) => isKnown(set, wanted))) throw unknown('action', wanted.action, sets.flatMap((set) => set.actions(wanted.type)))

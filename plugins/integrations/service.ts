@@ -43,14 +43,7 @@ const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
 const largeResponse = 65_536 // bytes, from which reading yields to other requests
 
-export interface RunnerParts {
-  readonly outbound: Outbound
-  readonly tokens: Tokens
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
-export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
+export function createRunner (outbound: Outbound, tokens: Tokens, now: () => number): Integrations['run'] {
   const bodies = createResultMemory()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, held, log }) => {
     signal?.throwIfAborted()

@@ -29,13 +29,11 @@ export interface GrantedToken {
   readonly life: number | null
 }
 
-export type TokenRequest = (grant: Grant) => Promise<GrantedToken>
-
 /** Servers expect the client's name and secret in the header, as the standard prefers, or in the body; the accepted way is remembered. */
 type ClientStyle = 'header' | 'body'
 
 /** Rejects with `providerFailed` if the server refuses, and as `app.outbound` does. */
-export function createTokenRequest (outbound: Outbound): TokenRequest {
+export function createTokenRequest (outbound: Outbound): (grant: Grant) => Promise<GrantedToken> {
   const styles = new LRUCache<string, ClientStyle>({ max: 1000 })
 
   async function ask (grant: Grant, style: ClientStyle) {

@@ -4,7 +4,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { isOwned } from '../../lib/connectors/credentials.js'
@@ -13,9 +13,9 @@ import { noActor } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
-import type { Secrets } from '../secrets/service.js'
-import type { Leases } from './leases.js'
-import type { GrantedToken, TokenRequest } from './token-request.js'
+import { optional } from '../../lib/plugin/define.js'
+import { createLeases } from './leases.js'
+import { createTokenRequest, type GrantedToken } from './token-request.js'
 
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less
@@ -23,29 +23,7 @@ const renewalMs = 30_000 // that a call waits for another process
 const propagationMs = 2000 // until every process knows a stored secret
 const pollMs = 100
 
-/** The token of one call. */
-export interface Token {
-  /** Renewed if it is due. */
-  get(): Promise<string>
-  /** Another token than the refused one. */
-  renew(refused: string): Promise<string>
-}
-
-export interface Tokens {
-  /** `tenant`: that of the call; the token may still be the platform's. */
-  of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger): Token
-  /** The tenant is gone: forgets its tokens. */
-  forget(tenant: Owner): void
-}
-
-export interface TokensParts {
-  readonly request: TokenRequest
-  /** null if the plugin is not registered: all tokens stay in memory. */
-  readonly secrets: () => Secrets | null
-  readonly leases: Leases
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
+export type Tokens = ReturnType<typeof createTokens>
 
 /** The current tokens. */
 interface Current {
@@ -67,21 +45,32 @@ interface Subject {
   readonly log: FastifyBaseLogger
 }
 
-export function createTokens ({ request, secrets, leases, now }: TokensParts): Tokens {
+export function createTokens (app: FastifyInstance, now: () => number) {
+  const request = createTokenRequest(app.outbound)
+  // Without the plugin, all tokens stay in memory.
+  const secrets = optional(app, 'secrets')
+  const leases = createLeases(app.engine.kyselyFor)
   /** The platform's, and those of tenants that could not be stored. */
   const kept = new LRUCache<string, Current>(lruOptions(maxRemembered))
   /** The due time of a token, in ms. */
   const due = new LRUCache<string, { readonly access: string, readonly at: number }>(lruOptions(maxRemembered))
   const renewals = new Map<string, Promise<string>>()
 
-  async function currentOf ({ oauth2, scope, owner, id }: Subject): Promise<Current> {
+  /** The scope with the current secrets of the owner. */
+  async function scopeOf ({ owner, scope }: Subject): Promise<Scope> {
+    const values = owner === null ? undefined : await secrets()?.values(owner)
+    return values === undefined ? scope : { ...scope, secrets: values }
+  }
+
+  async function currentOf (subject: Subject): Promise<Current> {
+    const { oauth2, owner, id } = subject
     const inMemory = kept.get(id)
     if (inMemory !== undefined) return inMemory
-    const values = owner === null ? undefined : await secrets()?.values(owner)
-    const inside = values === undefined ? scope : { ...scope, secrets: values }
+    const inside = await scopeOf(subject)
+    const stored = (key: string) => owner === null ? null : textOf(inside.secrets.get(key))
     return {
-      access: textOf(values?.get(oauth2.accessTokenKey)) ?? resolved(oauth2.accessToken, inside),
-      refresh: oauth2.refreshToken === null ? null : textOf(values?.get(oauth2.refreshTokenKey)) ?? resolved(oauth2.refreshToken, inside)
+      access: stored(oauth2.accessTokenKey) ?? resolved(oauth2.accessToken, inside),
+      refresh: oauth2.refreshToken === null ? null : stored(oauth2.refreshTokenKey) ?? resolved(oauth2.refreshToken, inside)
     }
   }
 
@@ -162,24 +151,20 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     return null
   }
 
-  async function ask ({ call, oauth2, scope, tenant, owner }: Subject, { refresh }: Current): Promise<GrantedToken> {
-    const values = owner === null ? undefined : await secrets()?.values(owner)
-    const inside = values === undefined ? scope : { ...scope, secrets: values }
+  async function ask (subject: Subject, { refresh }: Current): Promise<GrantedToken> {
+    const { call, oauth2, tenant } = subject
+    const inside = await scopeOf(subject)
+    const missing = (name: string) =>
+      failure('credentialsRequired', {
+        message: `The integration ${call.connector} has no credentials: the value of \`${name}\` is empty`
+      })
     const needed = (name: 'tokenUrl' | 'clientId' | 'clientSecret') => {
       const text = resolved(oauth2[name], inside)
-      if (text === null) {
-        throw failure('credentialsRequired', {
-          message: `The integration ${call.connector} has no credentials: the value of \`${name}\` is empty`
-        })
-      }
+      if (text === null) throw missing(name)
       return text
     }
     // Without the declared token, a call would have another identity.
-    if (refresh === null && oauth2.refreshToken !== null) {
-      throw failure('credentialsRequired', {
-        message: `The integration ${call.connector} has no credentials: the value of \`refreshToken\` is empty`
-      })
-    }
+    if (refresh === null && oauth2.refreshToken !== null) throw missing('refreshToken')
     const grant = {
       tenant,
       trusted: oauth2.trusted,
@@ -223,12 +208,14 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   }
 
   return {
-    of (call, oauth2, scope, tenant, log) {
+    /** The token of one call. `tenant`: that of the call; the token may still be the platform's. */
+    of (call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger) {
       const owner = secrets() === null ? null : ownerOf(call, oauth2, scope, tenant)
       const id = owner === null ? idInMemory(call, oauth2, scope, tenant) : `${owner} ${oauth2.accessTokenKey}`
       const subject = { call, oauth2, scope, tenant, owner, id, log }
       return {
-        async get () {
+        /** Renewed if it is due. */
+        async get (): Promise<string> {
           const { access } = await currentOf(subject)
           if (access === null) return await renew(subject, null)
           if (now() < await dueAt(subject, access)) return access
@@ -240,10 +227,12 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
             return access
           }
         },
-        renew: async (refused) => await renew(subject, refused)
+        /** Another token than the refused one. */
+        renew: (refused: string) => renew(subject, refused)
       }
     },
-    forget (tenant) {
+    /** The tenant is gone: forgets its tokens. */
+    forget (tenant: Owner): void {
       for (const id of [...kept.keys()]) if (id.startsWith(`${tenant} `)) kept.delete(id)
     }
   }
