@@ -30,7 +30,7 @@ export default definePlugin<OutboundOptions>({
   name: 'outbound',
   options: { egress: section(EgressSection), lookup: callback, now: callback },
   setup (app, { egress, lookup, now = () => performance.now() }) {
-    const service = createOutbound({ rule: compileEgress(egress?.allow), lookup, now })
+    const service = createOutbound(compileEgress(egress?.allow), lookup, now)
     app.decorate('outbound', service)
     app.addHook('onClose', () => service.close())
     return undefined

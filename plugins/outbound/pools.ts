@@ -1,7 +1,7 @@
 /** The two pools of connections: to tenants' addresses, behind the egress rule, and to trusted services. */
 import { setMaxListeners } from 'node:events'
 import { isIP } from 'node:net'
-import type { Agent, buildConnector } from 'undici'
+import type { buildConnector } from 'undici'
 import { failure } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import { askNameServers, askSystem, type Lookup } from './lookup.js'
@@ -10,29 +10,16 @@ const connectMs = 5000
 const keepMs = 4000 // an idle connection
 const trustedKeepMs = 60_000 // an idle connection, if the service announces that it keeps it
 
-export interface OpenPools {
-  readonly guarded: Agent
-  readonly trusted: Agent
-  readonly guard: Guard
-}
-
-export interface Pools {
-  /** The pools are created, and undici is loaded, at the first call. */
-  open(): Promise<OpenPools>
-  /** Ends all connections. */
-  close(): Promise<void>
-}
-
-export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pools {
+export function createPools (rule: EgressRule, lookup: Lookup | undefined) {
   const connections = new AbortController()
   // Each connection adds listeners.
   setMaxListeners(0, connections.signal)
-  let opened: Promise<OpenPools> | undefined
+  let opened: ReturnType<typeof make> | undefined
 
-  async function make (): Promise<OpenPools> {
+  async function make () {
     const { Agent, buildConnector } = await import('undici')
     const { signal } = connections
-    const guard = createGuard({ build: buildConnector, rule, listed: lookup ?? askSystem, unlisted: lookup ?? askNameServers(), signal })
+    const guard = createGuard(buildConnector, rule, lookup, signal)
     return {
       guard,
       guarded: new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs }),
@@ -41,8 +28,10 @@ export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pool
   }
 
   return {
+    /** The pools are created, and undici is loaded, at the first call. */
     open: () => (opened ??= make()),
-    async close () {
+    /** Ends all connections. */
+    async close (): Promise<void> {
       if (opened !== undefined) {
         const { guarded, trusted } = await opened
         await Promise.all([guarded.destroy(), trusted.destroy()])
@@ -60,28 +49,15 @@ type Connector = buildConnector.connector
 type Socket = Extract<Parameters<buildConnector.Callback>, [null, unknown]>[1]
 
 /**
- * Connections to allowed addresses. The egress rule is checked when a connection is made, for the address of that connection: a later
- * change of the name has no effect.
+ * A connector that fails with `addressRefused` if the rule refuses any address of the host. The rule is checked when a connection is made,
+ * for the address of that connection: a later change of the name has no effect.
+ *
+ * @param build undici's
+ * @param signal ends connections, including those being established
  */
-export interface GuardOptions {
-  /** undici's. */
-  readonly build: typeof buildConnector
-  readonly rule: EgressRule
-  /** For names that the rule lists, and for all others. */
-  readonly listed: Lookup
-  readonly unlisted: Lookup
-  /** Ends connections, including those being established. */
-  readonly signal: AbortSignal
-}
-
-/** `open`: its open connections. */
-interface Guard {
-  readonly connector: Connector
-  readonly open: number
-}
-
-/** A connector that fails with `addressRefused` if the rule refuses any address of the host. */
-function createGuard ({ build, rule, listed, unlisted, signal }: GuardOptions): Guard {
+function createGuard (build: typeof buildConnector, rule: EgressRule, lookup: Lookup | undefined, signal: AbortSignal) {
+  const listed = lookup ?? askSystem
+  const unlisted = lookup ?? askNameServers()
   const first = build({ timeout: firstMs, signal })
   const last = build({ timeout: lastMs, signal })
   let open = 0
@@ -116,7 +92,7 @@ function createGuard ({ build, rule, listed, unlisted, signal }: GuardOptions): 
   }
 
   return {
-    connector (options, callback) {
+    connector (options: buildConnector.Options, callback: buildConnector.Callback): void {
       connect(options).then((socket) => {
         open++
         socket.once('close', () => {
@@ -125,6 +101,7 @@ function createGuard ({ build, rule, listed, unlisted, signal }: GuardOptions): 
         callback(null, socket)
       }, (error: unknown) => callback(error instanceof Error ? error : new Error('no connection'), null))
     },
+    /** The number of its open connections. */
     get open () {
       return open
     }

@@ -18,15 +18,11 @@ const maxOfTenant = 20 // running calls
 const maxInAll = 200
 const maxKept = 500 // connections to tenants' addresses, beyond which each is closed after its response
 
-export interface OutboundParts {
-  readonly rule: EgressRule
-  /** Resolves every name, in place of the name servers and the system. */
-  readonly lookup?: Lookup | undefined
-  /** The clock of the circuits, in milliseconds. */
-  readonly now: () => number
-}
-
-export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound {
+/**
+ * @param lookup resolves every name, in place of the name servers and the system
+ * @param now the clock of the circuits, in milliseconds
+ */
+export function createOutbound (rule: EgressRule, lookup: Lookup | undefined, now: () => number): Outbound {
   const pools = createPools(rule, lookup)
   const circuits = createCircuits(now)
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
