@@ -12,11 +12,13 @@ export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
 /** Removes the rows of a table that match the condition. Locked rows wait for the next sweep. */
 export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>): SweepPart {
   const rows = sql.table(table)
-  return async (transaction) => {
-    const { numAffectedRows = 0n } = await sql`delete from ${rows} where ctid = any (array(
-      select ctid from ${rows} where ${condition} limit ${maxSweptRows} for update skip locked))`.execute(transaction)
-    return Number(numAffectedRows)
-  }
+  return partOf(sql`delete from ${rows} where ctid = any (array(
+    select ctid from ${rows} where ${condition} limit ${maxSweptRows} for update skip locked))`)
+}
+
+/** Runs the statement, which changes at most `maxSweptRows` rows. */
+export function partOf (statement: ReturnType<typeof sql>): SweepPart {
+  return async (transaction) => Number((await statement.execute(transaction)).numAffectedRows ?? 0n)
 }
 
 /** Runs each part until it finds no more; false if another server sweeps under the name now. */

@@ -115,25 +115,12 @@ const tables: readonly ValueTable[] = [
   }
 ]
 
-/** A row with a value under a former master key. */
-interface KeyedRow {
-  readonly tenant: Owner
-  readonly key: string
-  /** Writes its values under the current key; false if the row was changed meanwhile. Throws a SecretUnreadable. */
-  readonly move: () => Promise<boolean>
-}
-
-interface KeyedRows {
-  /** In the order of their keys, a batch at a time. */
-  rows(): AsyncGenerator<KeyedRow>
-  count(): Promise<number>
-}
-
+/** The rows with a value under a former master key. */
 function keyedRows (
   db: Kysely<SystemTables>,
   cipher: SecretCipher,
   { name, key, values, versions = [], only = 'true', isText = false }: ValueTable
-): KeyedRows {
+) {
   const table = sql.table(name)
   const keys = sql.join(Object.keys(key).map((column) => sql.ref(column)))
   const named = new Set(['tenant_id', ...Object.keys(key), ...versions, ...Object.keys(values)])
@@ -159,6 +146,7 @@ function keyedRows (
     return isText ? moved.toString('base64') : moved
   }
 
+  /** Writes the values under the current key; false if the row was changed meanwhile. Throws a SecretUnreadable. */
   async function move (tenant: Owner, row: Row): Promise<boolean> {
     const type = sql.raw(isText ? 'text' : 'bytea')
     const changes = Object.entries(values).map(([column, placeOf]) =>
@@ -173,6 +161,7 @@ function keyedRows (
   }
 
   return {
+    /** In the order of their keys, a batch at a time. */
     async * rows () {
       for (let after: Row | undefined, isMore = true; isMore;) {
         const rows = await read(after)
@@ -185,7 +174,7 @@ function keyedRows (
         isMore = rows.length === batchSize
       }
     },
-    async count () {
+    async count (): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`select count(*)::float8 as count ${others}`.execute(db)
       return row?.count ?? 0
     }

@@ -8,7 +8,10 @@ import type { MasterKeys } from '../../lib/secrets/master-key.js'
 
 /** Throws if these keys decrypt no secret of the database; logs a warning if they decrypt only some. */
 export async function refuseOtherKeys (db: Kysely<SystemTables>, keys: MasterKeys, log: FastifyBaseLogger): Promise<void> {
-  refuseUnknownKeys(await keyIds(db), keys, 'secrets', log)
+  const rows = await db.selectFrom('tenantry.secrets').distinct()
+    .select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null)
+    .execute().catch(ifUnmigrated([]))
+  refuseUnknownKeys([...new Set(rows.map(({ header }) => keyIdOf(header)))], keys, 'secrets', log)
 }
 
 /**
@@ -31,11 +34,4 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
     { masterKeyIds: unknown },
     `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`
   )
-}
-
-async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
-  const rows = await db.selectFrom('tenantry.secrets').distinct()
-    .select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null)
-    .execute().catch(ifUnmigrated([]))
-  return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
 }

@@ -7,6 +7,7 @@ import { type Actor, auditActions } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Plan } from '../../lib/plans/plans.js'
@@ -61,12 +62,6 @@ export interface AuditRow {
   readonly timestamp: Date
 }
 
-export interface AuditQuery {
-  readonly limit: number
-  readonly offset: number
-  readonly key?: string | undefined
-}
-
 /** The type of `app.secrets`. The tenant is the first argument, the actor the last. */
 export interface Secrets {
   /** All live secrets of the tenant; synchronous if they are cached, which is for at most a minute. Counts no use. */
@@ -80,7 +75,7 @@ export interface Secrets {
   /** A page by key and the total; with `search`, only secrets whose key contains the text. */
   page(
     tenant: string,
-    page: { readonly limit: number, readonly offset: number, readonly search?: string | undefined }
+    page: Page & { readonly search?: string | undefined }
   ): Promise<{ readonly secrets: ListedRow[], readonly total: number, readonly tag: string }>
   /** By key, at most a thousand. */
   list(tenant: string, page?: { readonly limit?: number | undefined, readonly offset?: number | undefined }): Promise<ListedRow[]>
@@ -94,7 +89,7 @@ export interface Secrets {
   /** Throws `notFound`, `tenantUnknown`. */
   delete(tenant: string, key: string, actor: Actor, match?: Precondition): Promise<void>
   /** The newest first, as far back as the plan keeps them. */
-  audit(tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
+  audit(tenant: string, query: Page & { readonly key?: string | undefined }): Promise<{ data: AuditRow[], total: number }>
 }
 
 /**
@@ -103,7 +98,7 @@ export interface Secrets {
  * @param now the clock, in milliseconds since 1970
  */
 export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: () => number): Secrets {
-  const { db, engine, events, log, tenancy } = app
+  const { db, engine, events, log } = app
   const plans = plansOf(app)
   const webhooks = optional(app, 'webhooks')
   const store = createSecretStore(db)
@@ -114,7 +109,7 @@ export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: 
     write: (uses) => store.accessed(uses, new Date(now())),
     log
   })
-  const values = createTenantValues({ maxTenants: tenancy.maxRemembered, store, cipher, log, now, onExpired: auditExpired })
+  const values = createTenantValues(app, store, cipher, now, auditExpired)
   const readAudit = createTenantAudit({ dbFor: engine.kyselyFor, plans, now })
   const audits = new Set<Promise<unknown>>()
   // The deletion of a tenant is a change too.

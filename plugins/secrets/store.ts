@@ -1,30 +1,26 @@
 /** The SQL of secrets. Times come from the caller, so that a single clock is used. */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
 
+export type SecretRow = NonNullable<Awaited<ReturnType<SecretStore['find']>>>
+
 /** A secret without its value. */
-export interface SecretRow {
+export interface ListedRow {
   readonly key: string
-  readonly version: number
-  readonly metadata: Record<string, unknown>
+  /** JSON text: it is not parsed, since that takes long for many secrets. */
+  readonly metadata: string
   readonly expiresAt: Date | null
-  readonly expiredAt: Date | null
-  readonly deletedAt: Date | null
   readonly lastAccessedAt: Date | null
   readonly accessCount: number
   readonly createdAt: Date
-}
-
-export interface ListedRow extends Pick<SecretRow, 'key' | 'expiresAt' | 'lastAccessedAt' | 'accessCount' | 'createdAt'> {
-  /** JSON text: it is not parsed, since that takes long for many secrets. */
-  readonly metadata: string
 }
 
 /** A secret with its ciphertexts. */
@@ -56,21 +52,21 @@ export interface NewValue {
   readonly previousValidUntil?: Date | undefined
 }
 
-const summary = [
-  'key', 'version', 'metadata', 'expires_at as expiresAt', 'expired_at as expiredAt', 'deleted_at as deletedAt',
-  'last_accessed_at as lastAccessedAt', 'created_at as createdAt'
-] as const
-
 const maxPage = 1000 // rows of ciphertexts
 
 const noPrevious = { previous_value: null, previous_version: null, previous_valid_until: null } as const
+
+/** Notes the expiry of secrets, and writes it to the audit log. `ended` selects and locks their rows. */
+export function noteExpired (ended: RawBuilder<unknown>, at: Date): RawBuilder<unknown> {
+  return sql`with expired as (
+    update tenantry.secrets s set expired_at = ${at} from (${ended}) e where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
+  ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
+}
 
 export type SecretStore = ReturnType<typeof createSecretStore>
 
 /** On the database, or in one of its transactions. */
 export function createSecretStore (db: Kysely<SystemTables>) {
-  const accessCount = sql<number>`access_count::float8`.as('accessCount')
-
   return {
     /**
      * The plan of the tenant. The lock lasts until the transaction ends, so that its secrets do not change; undefined without such a
@@ -83,10 +79,9 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** Also a deleted one. */
-    async find (tenant: Owner, key: string): Promise<SecretRow | undefined> {
-      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant)
-        .where('key', '=', key).executeTakeFirst()
-    },
+    find: (tenant: Owner, key: string) =>
+      db.selectFrom('tenantry.secrets').select(['version', 'metadata', 'expires_at as expiresAt', 'deleted_at as deletedAt'])
+        .where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst(),
 
     /**
      * `others`: the tenant's other live secrets, and the bytes of their values and metadata. For the key itself: the bytes of its
@@ -131,12 +126,12 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     /** A page of secrets that are not deleted, by key; with `search`, only those whose key contains the text. */
     async list (
       tenant: Owner,
-      { limit, offset, search }: { limit: number, offset: number, search?: string | undefined }
+      { limit, offset, search }: Page & { readonly search?: string | undefined }
     ): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
         .select([
-          'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', accessCount, 'expires_at as expiresAt',
-          sql<string>`metadata::text`.as('metadata')
+          'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', 'expires_at as expiresAt',
+          sql<number>`access_count::float8`.as('accessCount'), sql<string>`metadata::text`.as('metadata')
         ])
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
           search !== undefined,
@@ -250,14 +245,9 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
     /** Writes audit entries of the tenant's expired secrets, once over all servers. */
     async expire (tenant: Owner, at: Date): Promise<void> {
-      await sql`with expired as (
-        update tenantry.secrets s set expired_at = ${at} from (
-          select tenant_id, key from tenantry.secrets
-          where tenant_id = ${tenant} and expires_at <= ${at} and expired_at is null and deleted_at is null order by tenant_id, key for no key update
-        ) ended where s.tenant_id = ended.tenant_id and s.key = ended.key
-        returning s.tenant_id, s.key
-      ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
-        .execute(db)
+      const ended = sql`select tenant_id, key from tenantry.secrets
+        where tenant_id = ${tenant} and expires_at <= ${at} and expired_at is null and deleted_at is null order by tenant_id, key for no key update`
+      await noteExpired(ended, at).execute(db)
     },
 
     /**

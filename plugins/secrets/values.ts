@@ -1,5 +1,5 @@
 /** The values of tenants' secrets, decrypted and cached for at most a minute. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
@@ -29,27 +29,19 @@ export interface CachedValues {
   readonly weight: number
 }
 
-export interface ValuesOptions {
-  /** The maximum number of tenants with cached values. */
-  readonly maxTenants: number
-  readonly store: SecretStore
-  readonly cipher: SecretCipher
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  /** A monotonic clock, in milliseconds, for the age of cached values. Default: the process's. */
-  readonly age?: (() => number) | undefined
-  /** Called for expired values whose expiry is not in the audit log yet. */
-  readonly onExpired: (tenant: Owner) => void
-}
-
-export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions) {
+/** @param onExpired called for expired values whose expiry is not in the audit log yet */
+export function createTenantValues (
+  { log, tenancy }: FastifyInstance,
+  store: SecretStore,
+  cipher: SecretCipher,
+  now: () => number,
+  onExpired: (tenant: Owner) => void
+) {
   const cache = createAsyncCache<CachedValues, Owner>({
-    max: maxTenants,
+    max: tenancy.maxRemembered,
     maxAgeMs,
     load,
-    weight: { max: maxCharacters, of: ({ weight }) => weight },
-    ...age !== undefined && { now: age }
+    weight: { max: maxCharacters, of: ({ weight }) => weight }
   })
 
   async function load (tenant: Owner): Promise<CachedValues> {
@@ -142,9 +134,9 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
       return whenKnown(kept, (loaded) => current(tenant, loaded))
     },
     /** The cached values; reads nothing. */
-    peek: (tenant: Owner): CachedValues | undefined => cache.peek(tenant),
-    forget: (tenant: Owner) => cache.invalidate(tenant),
-    clear: () => cache.clear()
+    peek: cache.peek,
+    forget: cache.invalidate,
+    clear: cache.clear
   }
 }
 
