@@ -91,11 +91,11 @@ export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: U
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => {
         const found = validTexts(read.keys.get(id), now()).find(({ claims }) => keyTextOf(claims) === text)
-        return found === undefined ? null : found.claims
+        return found?.claims ?? null
       })
     },
     /** The keys of the tenant have changed. */
-    forget: (tenant: Owner) => keysOf.invalidate(tenant),
+    forget: keysOf.invalidate,
     clear (): void {
       tenants.clear()
       lookups.clear()

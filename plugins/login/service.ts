@@ -8,6 +8,7 @@ import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenan
 import { optional } from '../../lib/plugin/define.js'
 import { tokenInvalid } from '../auth/errors.js'
 import type { Mfa } from '../mfa/index.js'
+import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 import type { NewUser, User } from '../users/index.js'
@@ -16,11 +17,7 @@ import { createPasswordTries } from './tries.js'
 type Credentials = Pick<NewUser, 'email' | 'password'>
 
 /** The password was right, and the second factor is missing. */
-export interface MfaRequired {
-  readonly partialToken: string
-  /** Seconds. */
-  readonly expiresIn: number
-}
+type MfaRequired = Awaited<ReturnType<Sessions['openPartial']>>
 
 export type Login = ReturnType<typeof createLogin>
 
@@ -73,14 +70,8 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
         await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
       }
-      await audit(
-        tenant,
-        'auth.login',
-        { userId: user.id, address },
-        email,
-        'success',
-        'partialToken' in session ? { mfaRequired: true } : undefined
-      )
+      const details = 'partialToken' in session ? { mfaRequired: true } : undefined
+      await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', details)
       return session
     },
 

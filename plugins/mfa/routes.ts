@@ -60,14 +60,12 @@ const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining
 
 /** A key is not a person, and has no phone. */
 const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
-const config = { access: 'user' } as const
 
 export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
-  const onRequest = refuseApiKeys('An API key has no second factor')
+  const route = { config: { access: 'user' }, onRequest: refuseApiKeys('An API key has no second factor') } as const
 
   app.post('/mfa/setup', {
-    config,
-    onRequest,
+    ...route,
     schema: {
       ...shared,
       summary: 'Set up a second factor',
@@ -83,8 +81,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   })
 
   app.post('/mfa/verify', {
-    config,
-    onRequest,
+    ...route,
     schema: {
       ...shared,
       summary: 'Verify a one-time password',
@@ -96,8 +93,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
   app.post('/mfa/enable', {
-    config,
-    onRequest,
+    ...route,
     schema: {
       ...shared,
       summary: 'Enable the second factor',
@@ -110,8 +106,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   })
 
   app.post('/mfa/disable', {
-    config,
-    onRequest,
+    ...route,
     schema: {
       ...shared,
       summary: 'Disable the second factor',
@@ -124,14 +119,12 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   })
 
   app.get('/mfa/status', {
-    config,
-    onRequest,
+    ...route,
     schema: { ...shared, summary: 'Retrieve the state of the second factor', response: { 200: Status, ...callerErrors() } }
   }, (request) => mfa.status(userOf(request)))
 
   app.get('/mfa/backup-codes', {
-    config,
-    onRequest,
+    ...route,
     // It changes the stored codes.
     exposeHeadRoute: false,
     schema: {
@@ -147,8 +140,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   })
 
   app.post('/mfa/backup-codes/verify', {
-    config,
-    onRequest,
+    ...route,
     schema: {
       ...shared,
       summary: 'Use a backup code',

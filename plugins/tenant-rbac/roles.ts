@@ -1,6 +1,6 @@
 /** The roles of a tenant and their permissions. */
 import { failure } from '../../lib/errors.js'
-import { grants, noPermissions, type PermissionSet, requireGrant } from '../auth/permissions.js'
+import { grants, noPermissions, type PermissionSet, requireGrant, unionOf } from '../auth/permissions.js'
 
 export const maxRoles = 200 // of a tenant
 export const maxPermissions = 200 // of a role, without those of its parents
@@ -82,7 +82,8 @@ export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): Role
       missing.push(role)
     }
     for (const { name, permissions } of missing.reverse()) {
-      set = inheriting(new Set(permissions), set)
+      const own = new Set(permissions)
+      set = set === undefined ? own : unionOf([own, set])
       resolved.set(name, set)
     }
   }
@@ -91,12 +92,6 @@ export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): Role
 }
 
 const givesNothing: RolePermissions = () => noPermissions
-
-function inheriting (own: ReadonlySet<string>, parent: PermissionSet | undefined): PermissionSet {
-  return parent === undefined
-    ? own
-    : { has: (permission) => own.has(permission) || parent.has(permission), values: () => [...own, ...parent.values()] }
-}
 
 function invalid (message: string): Error {
   return failure('roleInvalid', { message })

@@ -34,6 +34,12 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
   const attempts = createAttemptLimiter(dbFor, now)
   const at = () => new Date(now())
 
+  async function read (tenant: Owner, id: string): Promise<User> {
+    const user = await users.find(tenant, id)
+    if (user === null) throw failure('notFound')
+    return user
+  }
+
   /** Throws `grantExceeds` unless the author holds all permissions of the role. */
   async function requireRole ({ held }: Author, tenant: Owner, id: string, role: string): Promise<void> {
     if (role === 'admin') return requireGrant(held, ['*'])
@@ -45,8 +51,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
    * transaction, since roles are read on another connection.
    */
   async function allowed (tenant: Owner, given: string, { role }: UserChanges, author: Author): Promise<User> {
-    const user = await users.find(tenant, given)
-    if (user === null) throw failure('notFound')
+    const user = await read(tenant, given)
     // The given id may have capital letters.
     const { id } = user
     if (author.claims.sub === id && author.claims.tenant_id === tenant) {
@@ -93,41 +98,34 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     if (entries.length > 0) await writeAudit(writer, ...entries)
   }
 
-  async function changed (tenant: Owner, known: User, given: UserChanges, author: Author): Promise<User> {
-    const { actor } = author
-    return await sessions.changeUsers(tenant, async (writer, end) => {
-      const user = await locked(writer, known, given, author)
-      const { id } = user
-      const changes: UserChanges = {
-        ...given.role !== undefined && given.role !== user.role && { role: given.role },
-        ...given.status !== undefined && given.status !== user.status && { status: given.status }
-      }
-      if (Object.keys(changes).length === 0) return user
-      await store.update(writer, user, changes, at())
-      await writeAudit(writer, { tenant, action: 'user.update', actor, target: user.email, details: { id, ...changes }, at: at() })
-      if (changes.status === 'disabled') {
-        await end(id, 'sessions')
-        await endBelongings(writer, user, actor)
-      } else if (changes.role !== undefined) await end(id, 'tokens')
-      return { ...user, ...changes }
-    })
-  }
-
   return {
     list: (tenant: Owner, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }> => store.list(tenant, filter, page),
 
-    async read (tenant: Owner, id: string): Promise<User> {
-      const user = await users.find(tenant, id)
-      if (user === null) throw failure('notFound')
-      return user
-    },
+    read,
 
     /**
      * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
      * the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
      */
     async update (tenant: Owner, id: string, given: UserChanges, author: Author): Promise<User> {
-      return await changed(tenant, await allowed(tenant, id, given, author), given, author)
+      const known = await allowed(tenant, id, given, author)
+      return await sessions.changeUsers(tenant, async (writer, end) => {
+        const user = await locked(writer, known, given, author)
+        const changes: UserChanges = {
+          ...given.role !== undefined && given.role !== user.role && { role: given.role },
+          ...given.status !== undefined && given.status !== user.status && { status: given.status }
+        }
+        if (Object.keys(changes).length === 0) return user
+        const { actor } = author
+        await store.update(writer, user, changes, at())
+        const details = { id: user.id, ...changes }
+        await writeAudit(writer, { tenant, action: 'user.update', actor, target: user.email, details, at: at() })
+        if (changes.status === 'disabled') {
+          await end(user.id, 'sessions')
+          await endBelongings(writer, user, actor)
+        } else if (changes.role !== undefined) await end(user.id, 'tokens')
+        return { ...user, ...changes }
+      })
     },
 
     /** Throws the same errors as `update`. */

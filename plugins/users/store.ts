@@ -32,6 +32,9 @@ export type UserStore = ReturnType<typeof createUserStore>
 
 /** @param dbFor runs the statements of a tenant; empty for the platform */
 export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+  const rowOf = (writer: Kysely<SystemTables>, { tenant, id }: UserId) =>
+    writer.updateTable('tenantry.users').where('tenant_id', '=', tenant).where('id', '=', id)
+
   return {
     async find (tenant: Owner, id: string): Promise<User | null> {
       const row = await dbFor(tenant).selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id)
@@ -64,27 +67,24 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     },
 
     /** Replaces the hash `before` by another hash of the same password; false if it was changed meanwhile. */
-    async replaceHash ({ tenant, id }: User, before: string, hash: string, at: Date): Promise<boolean> {
-      const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('password_hash', '=', before).executeTakeFirst()
+    async replaceHash (user: User, before: string, hash: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(dbFor(user.tenant), user).set({ password_hash: hash, updated_at: at })
+        .where('password_hash', '=', before).executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
     /** Replaces the password; false if the user does not exist or is disabled, or if its hash is not `before`. */
-    async setPassword (writer: Writer, { tenant, id }: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
-      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set({ password_hash: hash, updated_at: at })
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'active')
+    async setPassword (writer: Writer, user: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(writer, user).set({ password_hash: hash, updated_at: at }).where('status', '=', 'active')
         .$if(before !== undefined, (query) => query.where('password_hash', '=', before ?? '')).executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
     /** The user receives mail at the address; false if there is no such user. */
-    async setVerified (writer: Writer, { tenant, id }: UserId, email: string, at: Date): Promise<boolean> {
-      const { numUpdatedRows } = await writer.updateTable('tenantry.users').set((row) => ({
-        email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)),
-        updated_at: at
-      }))
-        .where('tenant_id', '=', tenant).where('id', '=', id).where('email', '=', email).where('status', '=', 'active').executeTakeFirst()
+    async setVerified (writer: Writer, user: UserId, email: string, at: Date): Promise<boolean> {
+      const { numUpdatedRows } = await rowOf(writer, user)
+        .set((row) => ({ email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)), updated_at: at }))
+        .where('email', '=', email).where('status', '=', 'active').executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
@@ -107,9 +107,8 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return row === undefined ? null : userOf(row)
     },
 
-    async update (writer: Writer, { tenant, id }: UserId, changes: UserChanges, at: Date): Promise<void> {
-      await writer.updateTable('tenantry.users').set({ ...changes, updated_at: at }).where('tenant_id', '=', tenant).where('id', '=', id)
-        .execute()
+    async update (writer: Writer, user: UserId, changes: UserChanges, at: Date): Promise<void> {
+      await rowOf(writer, user).set({ ...changes, updated_at: at }).execute()
     },
 
     /** Removes the user with its second factor and its conversations. The foreign key removes its sessions. */
