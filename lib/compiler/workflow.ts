@@ -8,9 +8,9 @@ import { type FaultList, nearest } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import type { RouteWorkflow } from '../schema/workflow.js'
 import { compileWorkflow, type WorkflowSet } from '../workflows/compile.js'
-import { type Enclosing, readStepsOf, type WorkflowContext } from '../workflows/context.js'
+import { readStepsOf, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/flow.js'
-import type { CompiledWorkflow, WorkflowDefinition } from '../workflows/types.js'
+import type { CompiledWorkflow } from '../workflows/types.js'
 
 /** The name of its result in `{{results.workflow}}`. */
 export const workflowResult = 'workflow'
@@ -149,20 +149,13 @@ function compileInput ({ input }: RouteWorkflow, pointer: string, values: Templa
 }
 
 function compileInline (
-  declared: RouteWorkflow,
+  { id, steps, webhookOnComplete }: RouteWorkflow,
   pointer: string,
   context: WorkflowContext,
-  values: TemplateContext
+  { sources, params, files, rules }: TemplateContext
 ): CompiledWorkflow | null {
-  return declared.steps === undefined ? null : compileWorkflow(definitionOf(declared), pointer, context, enclosingOf(values))
-}
-
-function definitionOf ({ id, steps = [], webhookOnComplete }: RouteWorkflow): WorkflowDefinition {
-  return { ...id !== undefined && { id }, named: false, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
-}
-
-function enclosingOf ({ sources, params, files, rules }: TemplateContext): Enclosing {
-  return { sources, params, files, rules }
+  if (steps === undefined) return null
+  return compileWorkflow({ id, named: false, steps, webhookOnComplete }, pointer, context, { sources, params, files, rules })
 }
 
 /** Finds the document's workflow by `ref`, with the route's callback if it has one. */

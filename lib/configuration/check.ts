@@ -50,11 +50,7 @@ export function checkConfig (
   faults.throwIfAny()
   if (config === undefined) throw new Error('a section of the document is missing without a fault')
   let version: string | undefined
-  const versionOnce = () => {
-    version ??= versionOfDocument(plain)
-    return version
-  }
-  checked.set(config, { env, version: versionOnce })
+  checked.set(config, { env, version: () => (version ??= versionOfDocument(plain)) })
   return deepFreeze(config)
 }
 
@@ -112,7 +108,8 @@ function versionOfDocument (document: unknown): string {
 
 /** As JSON, with sorted members. */
 function textOf (name: string, value: unknown): string {
-  if (isRecord(value) && !isOfSecrets(name)) {
+  // All values of credentials may be secret.
+  if (isRecord(value) && name !== 'credentials') {
     let text = ''
     for (const member of Object.keys(value).sort()) {
       text += `${text === '' ? '' : ','}${toJsonText(member)}:${textOf(member, value[member])}`
@@ -122,9 +119,4 @@ function textOf (name: string, value: unknown): string {
   if (Array.isArray(value)) return `[${value.map((item: unknown) => textOf(name, item)).join(',')}]`
   const text = toJsonText(value) ?? 'null'
   return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text
-}
-
-/** All values in such a section may be secret. */
-function isOfSecrets (name: string): boolean {
-  return name === 'credentials'
 }

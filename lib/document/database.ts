@@ -32,12 +32,11 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
   }
   if (provider === 'embedded') return { provider, embedded: sections.get('embedded', Embedded) ?? {} }
   const section = sections.get(provider, PostgresSection)
-  if (section === undefined) {
-    if (!sections.has(provider)) faults.add(`/${provider}/connectionString`, addressMissing)
-    return undefined
-  }
-  if (section.connectionString === undefined) {
-    faults.add(`/${provider}/connectionString`, addressMissing)
+  if (section?.connectionString === undefined) {
+    // The faults of an invalid section were reported.
+    if (section !== undefined || !sections.has(provider)) {
+      faults.add(`/${provider}/connectionString`, 'missing: expected the URL of the database, here or as the setting DATABASE_URL')
+    }
     return undefined
   }
   const { pool, ...rest } = filled(section, 'connectionString', 'schema', 'pool', 'preparedStatements', 'rowLevelSecurity')
@@ -46,8 +45,6 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
   }
   return { provider: 'postgres', postgres: { ...rest, pool: filled(pool, 'max', 'acquireTimeoutMs', 'statementTimeoutMs') } }
 }
-
-const addressMissing = 'missing: expected the URL of the database, here or as the setting DATABASE_URL'
 
 /** `auto` outside production, and always for the embedded engine, which other programs cannot migrate. */
 export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {

@@ -60,7 +60,7 @@ export function toCel (source: string): CelText {
     }
     position += quote.length
     if (piece !== '' || pieces.length === 0) pieces.push(quote + piece + quote)
-    output.replace(pieces.length === 1 ? pieces.join('') : `(${pieces.join(' + ')})`, start)
+    output.add(pieces.length === 1 ? pieces.join('') : `(${pieces.join(' + ')})`, start)
   }
 
   while (position < source.length) {
@@ -70,15 +70,15 @@ export function toCel (source: string): CelText {
       takeString(source.startsWith(triple, position) ? triple : character)
     } else if (source.startsWith('{{', position)) {
       const start = position
-      output.replace(takeTemplate(false), start)
+      output.add(takeTemplate(false), start)
     } else if (source.startsWith('===', position) || source.startsWith('!==', position)) {
-      output.replace(source.slice(position, position + 2), position)
+      output.add(source.slice(position, position + 2), position)
       position += 3
     } else if (source.startsWith('//', position)) {
       const end = source.indexOf('\n', position)
       position = end === -1 ? source.length : end
     } else {
-      output.copy(character, position)
+      output.add(character, position, true)
       position++
     }
   }
@@ -90,13 +90,9 @@ class Output {
   text = ''
   readonly #parts: { readonly start: number, readonly source: number, readonly copied: boolean }[] = []
 
-  copy (text: string, source: number): void {
-    this.#parts.push({ start: this.text.length, source, copied: true })
-    this.text += text
-  }
-
-  replace (text: string, source: number): void {
-    this.#parts.push({ start: this.text.length, source, copied: false })
+  /** `copied`: the text is that of the document, character by character. */
+  add (text: string, source: number, copied = false): void {
+    this.#parts.push({ start: this.text.length, source, copied })
     this.text += text
   }
 

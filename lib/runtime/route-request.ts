@@ -52,7 +52,8 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
     this.validate()
-    if (this.route.permissions.length > 0) await this.authorize()
+    const { permissions } = this.route
+    if (permissions.length > 0) await this.services.access.requirePermissions(this.request, permissions)
     return await this.receive()
   }
 
@@ -63,11 +64,6 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
     }
     this.route.request.validate(this.request)
-  }
-
-  /** Throws `forbidden` for a caller without the route's permissions. */
-  async authorize (): Promise<void> {
-    await this.services.access.requirePermissions(this.request, this.route.permissions)
   }
 
   /** Reads the form of a route with files. Its fields become the body. Its files are removed if a later step fails. */

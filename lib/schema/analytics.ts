@@ -8,20 +8,14 @@ export const maxBuffered = 100_000 // requests
 
 export const Analytics = ClosedObject({
   enabled: Type.Boolean({ description: 'Count requests for `GET /analytics/summary`.' }),
-  excludePaths: Type.Optional(
-    Type.Array(
-      Type.String({
-        maxLength: 500,
-        pattern: '^/[^*]*\\*?$',
-        expected: 'a path as it is declared, or the beginning of paths with `*` at its end'
-      }),
-      {
-        maxItems: 1000,
-        uniqueItems: true,
-        default: [],
-        description: 'Routes that are not counted: declared paths, or prefixes with `*` at the end.'
-      }
-    )
+  excludePaths: Optional.Array(
+    'Routes that are not counted: declared paths, or prefixes with `*` at the end.',
+    Type.String({
+      maxLength: 500,
+      pattern: '^/[^*]*\\*?$',
+      expected: 'a path as it is declared, or the beginning of paths with `*` at its end'
+    }),
+    { maxItems: 1000, uniqueItems: true, default: [] }
   ),
   serviceName: Optional.String(
     'The name under which servers share their counts. Servers with different names on the same database have separate counts.',

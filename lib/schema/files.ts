@@ -7,13 +7,14 @@ export const longestSignatureSeconds = 604_800 // a week, as in S3
 const size = (description: string) => Optional.Number(description, { exclusiveMinimum: 0, maximum: 5_242_880, unit: 'MB' })
 
 const types = (description: string) =>
-  Type.Optional(Type.Array(
+  Optional.Array(
+    description,
     Type.String({
       pattern: '^[a-z]+/(?:\\*|[a-z0-9][a-z0-9.+_-]{0,126})$',
       expected: 'a media type in lower case, such as `image/png` or `image/*`'
     }),
-    { minItems: 1, maxItems: 100, description }
-  ))
+    { minItems: 1, maxItems: 100 }
+  )
 
 export const Bucket = ClosedObject({
   public: Optional.Boolean('Anyone can download the files of the bucket without a token. Default: false.'),

@@ -117,7 +117,6 @@ export const CustomIntegration = ClosedObject({
     description: 'The requests by name. `{{params.x}}` is a parameter of the call.'
   })
 }, { description: 'A connector.' })
-export type CustomIntegration = Static<typeof CustomIntegration>
 
 export const CustomIntegrations = Type.Array(CustomIntegration, { maxItems: maxConnectors, description: 'Connectors to other services.' })
 export type CustomIntegrations = Static<typeof CustomIntegrations>

@@ -41,7 +41,6 @@ export const EndpointRateLimit = ClosedObject({
   windowMs: Type.Optional(Type.Integer(windowMs)),
   ...rest
 }, { description: 'The rule of one endpoint. Missing members are taken from `default`.' })
-export type EndpointRateLimit = Static<typeof EndpointRateLimit>
 
 export const RouteRateLimit = ClosedObject({
   max: Type.Integer(max),

@@ -16,14 +16,15 @@ export const McpPrompt = ClosedObject({
     'The purpose of the prompt. Default: `title`, otherwise `name`.',
     { minLength: 1, maxLength: 2000, text: 'literal' }
   ),
-  arguments: Type.Optional(Type.Array(
+  arguments: Optional.Array(
+    'The arguments of the prompt. Default: none.',
     ClosedObject({
       name,
       description: Optional.String('The meaning of the argument.', { minLength: 1, maxLength: 2000, text: 'literal' }),
       required: Optional.Boolean('The argument is required. A missing optional argument is an empty string.', { default: false })
     }),
-    { maxItems: 20, description: 'The arguments of the prompt. Default: none.' }
-  )),
+    { maxItems: 20 }
+  ),
   text: Type.String({
     minLength: 1,
     maxLength: 20_000,

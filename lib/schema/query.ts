@@ -58,6 +58,12 @@ export type OrderBy = Static<typeof OrderBy>
 const Templated = (description: string, bounds: { minimum: number }) =>
   Type.Union([Type.Integer(bounds), Type.String({ text: 'request' })], { description })
 
+const pagination = Optional.Enum(
+  'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
+  ['offset', 'cursor']
+)
+const excludeFields = Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
+
 const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined with AND.' })
 
 /** The rows of an embedded table in a record. */
@@ -96,10 +102,7 @@ export const Query = ClosedObject({
   single: Optional.Boolean('Return one record instead of a list. Without a matching record the request fails with 404. Default: false.'),
   order: Optional.Union('The order of the list. The primary key is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
   orderBy: Type.Optional(OrderBy),
-  pagination: Optional.Enum(
-    'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
-    ['offset', 'cursor']
-  ),
+  pagination,
   limit: Type.Optional(
     Templated('The number of rows per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
   ),
@@ -111,7 +114,7 @@ export const Query = ClosedObject({
     { minItems: 1 }
   ),
   alias: Optional.String('The name of the result, for `{{results.<alias>}}` and for responses of several queries. Default: the table.'),
-  excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
+  excludeFields
 }, { description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
 export type TableOperation = typeof tableOperations[number]
@@ -131,15 +134,12 @@ export const DocumentQuery = ClosedObject({
     'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.'
   ),
   order: Optional.Union('The order of the list. The id is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
-  pagination: Optional.Enum(
-    'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
-    ['offset', 'cursor']
-  ),
+  pagination,
   limit: Type.Optional(
     Templated('The number of documents per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
   ),
   offset: Type.Optional(Templated('The number of skipped documents without `offset` in the query string.', { minimum: 0 })),
   alias: Optional.String('The name of the result. Default: the collection.'),
-  excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
+  excludeFields
 }, { description: 'An operation on documents.' })
 export type DocumentQuery = Static<typeof DocumentQuery>

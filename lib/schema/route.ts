@@ -1,6 +1,6 @@
 /** A declared route. */
 import { type Static, Type } from 'typebox'
-import { ClosedObject, Optional } from './annotations.js'
+import { ClosedObject, MapOf, Optional } from './annotations.js'
 import { RouteFile } from './files.js'
 import { Integrations } from './integrations.js'
 import { RouteRateLimit, RouteResourceLimit } from './limits.js'
@@ -74,15 +74,13 @@ export type RouteCache = Static<typeof RouteCache>
 
 export const Transform = ClosedObject({
   fields: Optional.Map('Computed fields: CEL over `item` (each record) or `result`.', Type.String({ text: 'request' })),
-  operations: Type.Optional(Type.Array(
+  operations: Optional.Array(
+    'Computed fields as steps, run in order.',
     ClosedObject({
       type: Type.Literal('compute', { description: 'Computes fields.' }),
-      fields: Type.Record(Type.String(), Type.String({ text: 'request' }), {
-        description: 'Computed fields, like `fields` of `transform`.'
-      })
-    }),
-    { description: 'Computed fields as steps, run in order.' }
-  ))
+      fields: MapOf(Type.String({ text: 'request' }), { description: 'Computed fields, like `fields` of `transform`.' })
+    })
+  )
 }, { description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
 

@@ -42,12 +42,11 @@ interface Size {
  */
 export async function membersOf (document: unknown, yielder: Yielder): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
-  const { routes, workflows } = document
-  if (Array.isArray(routes) && routes.length > maxRoutes) {
-    throw new ConfigError([{ pointer: '/routes', message: `expected at most ${maxRoutes} items` }])
-  }
-  if (Array.isArray(workflows) && workflows.length > maxWorkflows) {
-    throw new ConfigError([{ pointer: '/workflows', message: `expected at most ${maxWorkflows} items` }])
+  for (const [name, most] of Object.entries({ routes: maxRoutes, workflows: maxWorkflows })) {
+    const list = document[name]
+    if (Array.isArray(list) && list.length > most) {
+      throw new ConfigError([{ pointer: `/${name}`, message: `expected at most ${most} items` }])
+    }
   }
   if (Object.keys(document).length > maxMembers) {
     throw new ConfigError([{ pointer: '', message: `the document can have at most ${maxMembers} members` }])
@@ -153,8 +152,7 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
     size.values += names.length
     return []
   }
-  size.bytes += Math.max(0, names.length - 1)
-  size.bytes += names.length
+  size.bytes += names.length + Math.max(0, names.length - 1)
   for (const name of names) addText(size, name)
   return Object.values(value)
 }

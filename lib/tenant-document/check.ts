@@ -187,12 +187,10 @@ async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly
     }
     if (yielder.shouldYield()) await yielder.yield()
   }
-  if (details.length === 0) return
   const [first] = details
-  const message = details.length === 1
-    ? first?.message
-    : `${first?.message} (${details.length} conflicts: see \`details\`)`
-  throw failure('routeConflict', { ...message !== undefined && { message }, extras: { details: details.slice(0, maxFaults) } })
+  if (first === undefined) return
+  const count = details.length === 1 ? '' : ` (${details.length} conflicts: see \`details\`)`
+  throw failure('routeConflict', { message: first.message + count, extras: { details: details.slice(0, maxFaults) } })
 }
 
 type Router = ReturnType<typeof findMyWay>

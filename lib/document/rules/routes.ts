@@ -5,7 +5,7 @@ import type { SecretUses } from '../../expressions/secret-uses.js'
 import { type FaultList, nearest } from '../../schema/faults.js'
 import { Plugins } from '../../schema/plugins.js'
 import type { Route } from '../../schema/route.js'
-import type { InboundWebhook, Webhook } from '../../schema/webhook.js'
+import type { Webhook } from '../../schema/webhook.js'
 import type { Schedule, Workflow } from '../../schema/workflow.js'
 import { leastMinutes, leastTenantMinutes, parseSchedule } from '../../time/schedule.js'
 import { isTurnedOff, parsePath, reservedBy, type Segment, shapeOf } from '../reserved.js'
@@ -150,24 +150,19 @@ export function checkWebhooks (
   const known = new Map<string, string>()
   for (const [index, webhook] of webhooks.entries()) {
     const pointer = `/webhooks/${index}`
-    refuseSameName(webhook.name, pointer, known, context.faults)
+    const before = known.get(webhook.name)
+    if (before === undefined) known.set(webhook.name, pointer)
+    else context.faults.add(`${pointer}/name`, `the webhook ${before} already has this name`)
     if (!('url' in webhook)) {
-      checkInbound(webhook, pointer, context.faults)
+      const { actions, workflow } = webhook
+      if (actions === undefined && workflow === undefined) {
+        context.faults.add(pointer, 'the webhook has no effect: expected `actions` or `workflow`')
+      }
       continue
     }
     compileOutboundWebhook(webhook, pointer, { ...context, uses: context.secretUses?.of(pointer) }, origin)
     if (!sent) context.faults.add(pointer, 'this server does not send webhooks')
   }
-}
-
-function refuseSameName (name: string, pointer: string, known: Map<string, string>, faults: FaultList): void {
-  const before = known.get(name)
-  if (before === undefined) known.set(name, pointer)
-  else faults.add(`${pointer}/name`, `the webhook ${before} already has this name`)
-}
-
-function checkInbound ({ actions, workflow }: InboundWebhook, pointer: string, faults: FaultList): void {
-  if (actions === undefined && workflow === undefined) faults.add(pointer, 'the webhook has no effect: expected `actions` or `workflow`')
 }
 
 const maxSchedules = { platform: 100, tenant: 20 } // of one document

@@ -85,16 +85,16 @@ const itemBytes = 16
 /** Macros evaluate a part of the expression for each item of a list. Each iteration charges that part again. */
 export const quantifiers = {
   /** An error counts only if no other item decides. */
-  all: (frame: Frame, list: unknown, iteration: Iteration) => !decides(frame, list, iteration, false),
-  exists: (frame: Frame, list: unknown, iteration: Iteration) => decides(frame, list, iteration, true),
-  exists_one: (frame: Frame, list: unknown, iteration: Iteration) =>
+  all: (frame, list, iteration) => !decides(frame, list, iteration, false),
+  exists: (frame, list, iteration) => decides(frame, list, iteration, true),
+  exists_one: (frame, list, iteration) =>
     itemsOf(list, frame.budget).filter((item) => isBool(evaluate(frame, item, iteration))).length === 1,
-  filter: (frame: Frame, list: unknown, iteration: Iteration) =>
+  filter: (frame, list, iteration) =>
     itemsOf(list, frame.budget).filter((item) => {
       frame.budget.allocate(itemBytes)
       return isBool(evaluate(frame, item, iteration))
     })
-} as const
+} as const satisfies Record<string, (frame: Frame, list: unknown, iteration: Iteration) => unknown>
 
 /** `list.map(item, value)`, and `list.map(item, predicate, value)`. */
 export function map (frame: Frame, list: unknown, predicate: Iteration | null, value: Iteration): unknown[] {

@@ -83,7 +83,10 @@ function toString (value: unknown, budget: Budget): string {
       return refuse(value, 'a value with a text')
   }
   if (value instanceof UnsignedInt) return value.toString()
-  if (value instanceof ExactNumber) return textOf(value, budget)
+  if (value instanceof ExactNumber) {
+    budget.allocateText(String(value).length)
+    return String(value)
+  }
   return value instanceof Uint8Array ? decode(value, budget) : refuse(value, 'a value with a text')
 }
 
@@ -97,12 +100,6 @@ function toDouble (value: unknown): number {
   if (named !== undefined) return named
   const parsed = Number(written)
   return Number.isNaN(parsed) ? unreadable('double') : parsed
-}
-
-function textOf (value: ExactNumber, budget: Budget): string {
-  const digits = String(value)
-  budget.allocateText(digits.length)
-  return digits
 }
 
 function toInt (value: unknown): bigint {

@@ -97,7 +97,6 @@ function startOfYear (date: Date): number {
 
 const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: mostFormats })
 
-/** The format of a zone. */
 function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   const known = formats.get(zone)
   if (known !== undefined) return known

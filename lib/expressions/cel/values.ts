@@ -132,7 +132,6 @@ function isEqualMap (left: Readonly<Record<string, unknown>>, right: Readonly<Re
 
 const keySteps = 5
 
-/** The names of a map's members. */
 export function keysOf (map: Readonly<Record<string, unknown>>, budget: Budget): string[] {
   const names = Object.keys(map)
   budget.allocate(16 + 8 * names.length)
