@@ -10,7 +10,7 @@ import { resultSchema } from './result-schema.js'
 import type { CompiledRoute } from './route.js'
 import { propertiesOf } from './schema-members.js'
 import { workflowResponseSchema } from './workflow.js'
-import { isRead, supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
+import { supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
 
 /** The members of a Fastify route schema that are used for the OpenAPI document. */
 export interface RouteDocumentation {
@@ -107,7 +107,7 @@ function responsesOf (route: Route, parts: CompiledRoute): Readonly<Record<numbe
   if (webhook === null) {
     const success = schemaName(schema) === undefined ? { description: 'Success', ...schema } : schema
     // A large response has no tag.
-    return isRead(parts) ? { [status]: success, 304: { ...notModified } } : { [status]: success }
+    return parts.isRead ? { [status]: success, 304: { ...notModified } } : { [status]: success }
   }
   // 200 is also the response to a repeated delivery.
   if (status === 200) return { 200: { description: 'Success', anyOf: [schema, received] } }

@@ -83,6 +83,8 @@ export interface CompiledRoute {
   /** The tables that its queries read and write, each table once. */
   readonly reads: readonly TableUse[]
   readonly writes: readonly TableUse[]
+  /** Callers may cache its response and revalidate it with `If-None-Match`: a `GET` that changes nothing. */
+  readonly isRead: boolean
   /** Set if there are several queries and one of them writes: all of them run in one transaction. */
   readonly transaction: boolean
   readonly firestore: FirestoreUse
@@ -187,6 +189,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const resourceLimit = compileResourceLimit(route, pointer, values)
   const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none, uses: ofPart })
   const method = methodOf(route)
+  const writes = unique(queries.flatMap((query) => query.writes))
   if (faults.faults.length > before || !isComplete || (workflow === null && route.workflow !== undefined)) return null
 
   return Object.freeze({
@@ -209,7 +212,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     optionalSecrets: optionalIn(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
-    writes: unique(queries.flatMap((query) => query.writes)),
+    writes,
+    isRead: method === 'GET' && workflow === null && writes.length === 0,
     transaction: queries.length > 1 && queries.some((query) => query.write),
     firestore: firestoreUse(queries),
     readsQuery: namesRead('query'),

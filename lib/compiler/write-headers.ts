@@ -30,17 +30,12 @@ export function checksIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledR
  */
 export function supportsIfMatch (write: CompiledRoute, read: CompiledRoute): boolean {
   return checksIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 &&
-    isRead(read) && read.webhook === null && read.integrations.length === 0 && isReadableBy(write, read) && inOneStore(write, read)
+    read.isRead && read.webhook === null && read.integrations.length === 0 && isReadableBy(write, read) && inOneStore(write, read)
 }
 
 /** No transaction spans the SQL database and Firestore. */
 function inOneStore (write: CompiledRoute, read: CompiledRoute): boolean {
   return new Set([...write.queries, ...read.queries].map(({ store }) => store)).size <= 1
-}
-
-/** A read-only route: callers may cache its response and revalidate it with `If-None-Match`. */
-export function isRead ({ method, workflow, writes }: CompiledRoute): boolean {
-  return method === 'GET' && workflow === null && writes.length === 0
 }
 
 function isReadableBy (write: CompiledRoute, read: CompiledRoute): boolean {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { locationOf } from '../compiler/location.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
 import type { CompiledRoute } from '../compiler/route.js'
-import { isRead, takesIdempotencyKey } from '../compiler/write-headers.js'
+import { takesIdempotencyKey } from '../compiler/write-headers.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { Scope } from '../expressions/types.js'
 import { tagOfBody, withTag } from '../http/caching.js'
@@ -46,14 +46,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { webhook } = this.route
     if (webhook !== null) return this.services.inbound(webhook, this.request, this.reply, () => this.handle())
     const body = await this.handle()
-    return isRead(this.route) ? this.respond(body) : body
+    return this.route.isRead ? this.respond(body) : body
   }
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
     this.validate()
-    const { permissions } = this.route
-    if (permissions.length > 0) await this.services.access.requirePermissions(this.request, permissions)
+    if (this.route.permissions.length > 0) await this.authorize()
     return await this.receive()
   }
 
@@ -64,6 +63,11 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
     }
     this.route.request.validate(this.request)
+  }
+
+  /** Throws `forbidden` for a caller without the route's permissions. */
+  async authorize (): Promise<void> {
+    await this.services.access.requirePermissions(this.request, this.route.permissions)
   }
 
   /** Reads the form of a route with files. Its fields become the body. Its files are removed if a later step fails. */
