@@ -81,17 +81,12 @@ export function createLocalStore (folder: string): ObjectStore {
 
     async * list (prefix) {
       const [tenant = '', start = ''] = prefix.split('/')
-      const folders = prefix.includes('/')
-        ? [tenant]
-        : (await entriesOf(folder)).filter((entry) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)).map((
-            { name }
-          ) => name)
-      for (const name of folders.sort()) {
-        const files = (await entriesOf(join(folder, name))).filter((entry) => entry.isFile() && entry.name.startsWith(start)).map((entry) =>
-          `${name}/${entry.name}`
-        ).sort()
+      const isFolder = (entry: Dirent) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)
+      const folders = prefix.includes('/') ? [tenant] : await namesIn(folder, isFolder)
+      for (const name of folders) {
+        const files = await namesIn(join(folder, name), (entry) => entry.isFile() && entry.name.startsWith(start))
         for (let at = 0; at < files.length; at += pageSize) {
-          const page = await Promise.all(files.slice(at, at + pageSize).map((key) => this.stat(key)))
+          const page = await Promise.all(files.slice(at, at + pageSize).map((file) => this.stat(`${name}/${file}`)))
           yield page.filter((object): object is StoredObject => object !== null)
         }
       }
@@ -145,15 +140,17 @@ async function flushFolder (path: string): Promise<void> {
 
 /** Removes bytes of uploads whose process ended at least a day ago. */
 async function removeLeftovers (folder: string): Promise<void> {
-  for (const { name } of await entriesOf(folder)) {
+  for (const name of await namesIn(folder, () => true)) {
     const path = join(folder, name)
     const found = await orNull(stat(path))
     if (found !== null && Date.now() - found.mtimeMs > dayMs) await rm(path, { force: true })
   }
 }
 
-async function entriesOf (folder: string): Promise<Dirent[]> {
-  return await orNull(readdir(folder, { withFileTypes: true })) ?? []
+/** Sorted names of entries; none if there is no such folder. */
+async function namesIn (folder: string, isWanted: (entry: Dirent) => boolean): Promise<string[]> {
+  const entries = await orNull(readdir(folder, { withFileTypes: true })) ?? []
+  return entries.filter(isWanted).map(({ name }) => name).sort()
 }
 
 async function orNull<T> (promise: Promise<T>): Promise<T | null> {

@@ -12,7 +12,7 @@ import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
 import type { Pairs, Relation } from './relation.js'
 import { keyColumns } from './row-key.js'
-import { columnOf, type Draft, quote, type Switch, tableName, tooLarge } from './sql.js'
+import { type Binder, columnOf, type Draft, quote, type Switch, tableName, tooLarge } from './sql.js'
 
 type EmbedField = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>
@@ -74,16 +74,12 @@ function embedded (field: EmbedField, outer: string, rendering: Rendering): stri
     ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, draft)
     : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
   if (most === undefined) {
-    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, draft)}`}) ${row}`
+    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${limit.write(draft)}`}) ${row}`
   }
   // PostgreSQL computes equal aggregates only once.
   const over = `count(*) > ${most} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
-  const read = limit === undefined ? `${most + 1}` : `least(${writeLimit(limit, draft)}, ${most + 1})`
+  const read = limit === undefined ? `${most + 1}` : `least(${limit.write(draft)}, ${most + 1})`
   return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${read}) ${row}`
-}
-
-function writeLimit ({ literal, bind }: EmbedLimit, draft: Draft): string {
-  return literal === undefined ? draft.add(bind, 'bigint') : String(literal)
 }
 
 function orderedGroups (groups: string, selection: Selection, order: GroupOrder, draft: Draft): string {
@@ -170,12 +166,12 @@ function compileRowOrder (
 function compileLimit (limit: Embed['limit'], pointer: string, context: QueryContext): EmbedLimit | undefined {
   if (limit === undefined) return undefined
   const { read, references } = compileCount(limit, pointer, { ...context, secretsRefusedIn: 'the `limit` of an embed' })
+  const bind: Binder = (scope) => {
+    const count = read(scope)
+    return count === undefined ? null : Math.min(count, maxLimit)
+  }
   return {
-    literal: typeof limit === 'number' ? Math.min(limit, maxLimit) : undefined,
-    bind: (scope) => {
-      const count = read(scope)
-      return count === undefined ? null : Math.min(count, maxLimit)
-    },
+    write: (draft) => typeof limit === 'number' ? String(Math.min(limit, maxLimit)) : draft.add(bind, 'bigint'),
     references
   }
 }

@@ -5,7 +5,7 @@ import type { AggregateName } from './aggregate.js'
 import type { CompiledFilters } from './filter.js'
 import type { Operand } from './operand.js'
 import type { Relation } from './relation.js'
-import type { Binder } from './sql.js'
+import type { Draft } from './sql.js'
 
 /** One member of a record. */
 export type Field =
@@ -46,10 +46,8 @@ export interface EmbedRows {
 }
 
 export interface EmbedLimit {
-  /** The number, if it is the same for each request. */
-  readonly literal: number | undefined
-  /** null: all rows. */
-  readonly bind: Binder
+  /** The number as SQL; null for all rows. */
+  readonly write: (draft: Draft) => string
   readonly references: readonly Reference[]
 }
 

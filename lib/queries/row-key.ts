@@ -15,13 +15,15 @@ export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly strin
   return own.length > 0 ? own : primaryKey
 }
 
-/** The key values of an `id` by column, with their pointers; empty after a fault. */
-export function keyValues (
-  id: unknown,
-  table: Table,
-  pointer: string,
-  { faults }: QueryContext
-): { column: string, value: unknown, pointer: string }[] {
+/** The value of one column of a key. */
+interface KeyValue {
+  readonly column: string
+  readonly value: unknown
+  readonly pointer: string
+}
+
+/** The key values of an `id` by column; empty after a fault. */
+export function keyValues (id: unknown, table: Table, pointer: string, { faults }: QueryContext): KeyValue[] {
   const columns = keyColumns(table)
   const [only] = columns
   if (only === undefined) {
@@ -39,11 +41,8 @@ export function keyValues (
     }
   }
   for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" also has "${name}"`)
-  return columns.filter((name) => Object.hasOwn(id, name)).map((name) => ({
-    column: name,
-    value: id[name],
-    pointer: pointerTo(pointer, name)
-  }))
+  return columns.filter((name) => Object.hasOwn(id, name))
+    .map((name) => ({ column: name, value: id[name], pointer: pointerTo(pointer, name) }))
 }
 
 /** The filters, combined with those on the key of `id`. */
@@ -80,11 +79,7 @@ export function isUnique (filters: CompiledFilters, table: Table): boolean {
 }
 
 /** Reads filters as values that identify the written row: only top-level `eq` on columns is allowed. */
-export function asValues (
-  filters: readonly Filter[],
-  pointer: string,
-  { faults }: QueryContext
-): { column: string, value: unknown, pointer: string }[] {
+export function asValues (filters: readonly Filter[], pointer: string, { faults }: QueryContext): KeyValue[] {
   return filters.flatMap((filter, index) => {
     const at = pointerTo(pointer, index)
     if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) {

@@ -4,7 +4,7 @@ import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
 import { failure } from '../errors.js'
 import { maxResultBytes } from '../expressions/result.js'
-import type { Scope } from '../expressions/types.js'
+import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 
 /** The input of a write, read from the request and checked once before its values are bound. */
@@ -85,10 +85,7 @@ export interface Chooser<Choice> {
   readonly keyOf: (chosen: Choice) => string
 }
 
-export interface Bound {
-  readonly statement: Statement
-  readonly values: readonly unknown[]
-}
+export type Bound = Pick<BoundQuery, 'statement' | 'values'>
 
 interface Variant {
   readonly statement: Statement

@@ -6,7 +6,7 @@ import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { nearest, pointerTo } from '../schema/faults.js'
-import { invalidInput } from '../validation/detail.js'
+import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import { type Encoder, unfit } from './column-value.js'
 import { findColumn, type QueryContext } from './context.js'
 import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
@@ -198,7 +198,14 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
       checkTenant(row[tenantColumn], scope)
     }
     if (!fits || seen !== Object.keys(row).length) {
-      throwMisfits(row, at, table, excludes && !scope.fullAccess ? excluded : none, encoderOfColumn)
+      const found = misfits(row, table, excludes && !scope.fullAccess ? excluded : none, encoderOfColumn)
+      const details = found.map(({ name, message, keyword, suggestion }) => ({
+        path: pointerTo(at, name),
+        message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`,
+        keyword
+      }))
+      // There are none if the only cause was an excluded field.
+      if (details.length > 0) throw refuse(details)
     }
     return { json, bound }
   }
@@ -250,26 +257,8 @@ function checkRows (rows: unknown, table: Table, pointer: string, { faults }: Qu
   }
 }
 
-/** Returns without an error if the only cause was an excluded field. */
-function throwMisfits (
-  row: Readonly<Record<string, unknown>>,
-  path: string,
-  table: Table,
-  excluded: ReadonlySet<string>,
-  encoderOfColumn: EncoderOf
-): void {
-  const details = misfits(row, table, excluded, encoderOfColumn).map(({ name, message, keyword, suggestion }) => ({
-    path: pointerTo(path, name),
-    message: suggestion === undefined ? message : `${message}, did you mean "${suggestion}"?`,
-    keyword
-  }))
-  if (details.length > 0) throw refuse(details)
-}
-
-interface Misfit {
+interface Misfit extends Omit<ErrorDetail, 'path'> {
   readonly name: string
-  readonly message: string
-  readonly keyword: string
   readonly suggestion?: string | undefined
 }
 
