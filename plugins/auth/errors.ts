@@ -1,5 +1,5 @@
 /** The error of an invalid token: 401, with the challenge of RFC 6750, 3.1. */
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { catalogue, failure, type TenantryError } from '../../lib/errors.js'
 
 const invalidToken = { 'www-authenticate': 'Bearer error="invalid_token"' }
 
@@ -10,6 +10,11 @@ export function tokenInvalid (message?: string, cause?: unknown): TenantryError 
 
 export function apiKeyUnknown (): TenantryError {
   return failure('tokenInvalid', { headers: invalidToken, message: 'API key not recognized' })
+}
+
+/** A 401 has a challenge (RFC 9110, 15.5.2): for the token in question. */
+export function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
+  return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
 }
 
 export function tokenExpired (): TenantryError {

@@ -2,11 +2,11 @@
 import type { FastifyInstance } from 'fastify'
 import type { AttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
-import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import { isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import { tokenInvalid } from '../auth/errors.js'
+import { credentialsInvalid, tokenInvalid } from '../auth/errors.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
@@ -126,9 +126,4 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
       return await opened(user, ['pwd'])
     }
   }
-}
-
-/** A 401 has a challenge (RFC 9110, 15.5.2): for the token in question. */
-function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
-  return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
 }

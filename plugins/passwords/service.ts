@@ -5,6 +5,7 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import { credentialsInvalid } from '../auth/errors.js'
 import { createPasswordTries } from '../login/tries.js'
 import type { LinkToken } from '../mail/links.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
@@ -12,6 +13,8 @@ import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 /** Mails to one address. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
 const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
+
+const wrongPassword = 'The current password is wrong'
 
 export type PasswordService = ReturnType<typeof createPasswordService>
 
@@ -118,12 +121,12 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
       )
       if (user === null || user.id !== id) {
         await writeAudit(dbFor(tenant), audit('failure', { reason: 'credentials' }))
-        throw wrongPassword()
+        throw credentialsInvalid(wrongPassword)
       }
       const hash = await users.hashPassword(tenant, password)
       await sessions.changeUsers(tenant, async (writer, end) => {
         // Another request may have changed it meanwhile, for example with the link of a mail.
-        if (!await users.setPassword(writer, user, hash, user)) throw wrongPassword()
+        if (!await users.setPassword(writer, user, hash, user)) throw credentialsInvalid(wrongPassword)
         await end(id, 'sessions', claims)
         await links.removeTo(writer, tenant, id)
         await writeAudit(writer, audit('success'))
@@ -146,10 +149,6 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
       })
     }
   }
-}
-
-function wrongPassword (): Error {
-  return failure('credentialsInvalid', { message: 'The current password is wrong', headers: { 'www-authenticate': 'Bearer' } })
 }
 
 /** A link of a deleted tenant is like any invalid one. */
