@@ -115,20 +115,14 @@ export interface KeyOptions {
   readonly folder?: string | undefined
 }
 
-export interface OpenedKeys {
-  readonly keys: MasterKeys
-  /** A note for the operator; undefined if there is nothing to add. */
-  readonly note?: string
-}
-
 /**
- * The keys of the settings. Without SECRETS_MASTER_KEY, the embedded engine uses its own key, created if necessary; PostgreSQL throws an
- * error that names the setting. Errors and notes contain no part of a key.
+ * The keys of the settings, and a note for the operator if there is something to add. Without SECRETS_MASTER_KEY, the embedded engine
+ * uses its own key, created if necessary; PostgreSQL throws an error that names the setting. Errors and notes contain no part of a key.
  */
 export async function openKeys (
   engine: 'postgres' | 'embedded',
   { masterKey = '', previousKeys = '', folder }: KeyOptions
-): Promise<OpenedKeys> {
+): Promise<{ readonly keys: MasterKeys, readonly note?: string }> {
   const previous = parseMasterKeys(previousKeys, 'SECRETS_PREVIOUS_KEYS')
   const home = engine === 'embedded' ? folder : undefined
   const own = home === undefined ? undefined : await readKeyFile(home)

@@ -18,11 +18,6 @@ interface Roles {
   readonly byDefault: PermissionSet | null
 }
 
-interface Holder {
-  readonly held: PermissionSet
-  readonly weight: number
-}
-
 /** @param defaultRole the name of the role of users without an assigned role */
 export function createRoleMemory ({ db, engine }: FastifyInstance, store: RoleStore, defaultRole: string | undefined) {
   const roles = createAsyncCache<Roles>({
@@ -40,7 +35,7 @@ export function createRoleMemory ({ db, engine }: FastifyInstance, store: RoleSt
       return { byId, byDefault }
     }
   })
-  const users = createAsyncCache<Holder>({
+  const users = createAsyncCache<{ readonly held: PermissionSet, readonly weight: number }>({
     max: maxUsers,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (key) {

@@ -36,12 +36,7 @@ export interface SealedRow {
 }
 
 /** The value before an earlier rotation, which is still accepted. */
-export interface EarlierRow {
-  readonly key: string
-  readonly version: number
-  readonly value: Buffer
-  readonly validUntil: Date
-}
+export type EarlierRow = Awaited<ReturnType<SecretStore['earlier']>>[number]
 
 export interface NewValue {
   readonly version: number
@@ -162,11 +157,10 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** The earlier values, except the latest, of the keys after `after` up to `last`; by key, the newest first. */
-    async earlier (tenant: Owner, after: string, last: string): Promise<EarlierRow[]> {
-      return await db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
+    earlier: (tenant: Owner, after: string, last: string) =>
+      db.selectFrom('tenantry.secret_earlier_values').select(['key', 'version', 'value', 'valid_until as validUntil'])
         .where('tenant_id', '=', tenant).where('key', '>', after).where('key', '<=', last).orderBy('key').orderBy('version', 'desc')
-        .execute()
-    },
+        .execute(),
 
     /** The ends of the key's earlier values that are still accepted, the next one first. */
     async ends (tenant: Owner, key: string, at: Date): Promise<Date[]> {

@@ -10,12 +10,6 @@ type Writer = Transaction<SystemTables>
 
 const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
-/** A user with the data to check a password. */
-export interface StoredUser {
-  readonly user: User
-  readonly hash: string
-}
-
 /** Empty for the platform. */
 export type UserId = Pick<User, 'tenant' | 'id'>
 
@@ -42,7 +36,8 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return row === undefined ? null : userOf(row)
     },
 
-    async findByEmail (tenant: Owner, email: string): Promise<StoredUser | null> {
+    /** The user, and the hash of its password. */
+    async findByEmail (tenant: Owner, email: string): Promise<{ readonly user: User, readonly hash: string } | null> {
       const row = await dbFor(tenant).selectFrom('tenantry.users').select([...columns, 'password_hash']).where('tenant_id', '=', tenant)
         .where('email', '=', email).executeTakeFirst()
       return row === undefined ? null : { user: userOf(row), hash: row.password_hash }
