@@ -9,9 +9,10 @@ import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 import { claimsOfKey, keyTextOf } from '../auth/callers.js'
 import type { Admit } from '../auth/sources.js'
-import { type ApiKeyStore, hashOf, idOf, type KeyRow } from './store.js'
+import { type ApiKeyStore, idOf, type KeyRow } from './store.js'
 
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes of all keys in memory, approximately
@@ -70,7 +71,7 @@ export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: U
 
   function judge ({ keys }: TenantKeys, tenant: Owner, id: string, text: string): Claims | null {
     const time = now()
-    const digest = hashOf(text)
+    const digest = tokenHash(text)
     const found = validTexts(keys.get(id), time).find(({ hash }) => timingSafeEqual(hash, digest))
     if (found === undefined) return null
     uses.count(tenant, id, time)

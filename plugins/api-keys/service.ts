@@ -5,11 +5,12 @@ import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type { Author } from '../auth/actor.js'
 import { requireGrant } from '../auth/permissions.js'
 import { requirePresent } from '../sessions/present.js'
-import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js'
+import { type ApiKeyStore, createKeyText, type KeyRow } from './store.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
@@ -57,7 +58,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
         await store.insert(transaction, tenant, {
           id,
           name,
-          hash: hashOf(key),
+          hash: tokenHash(key),
           scopes: [...scopes],
           created_by: claims.sub,
           created_at: createdAt,
@@ -96,8 +97,8 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
           tenant,
           id,
           gracePeriodDays === 0
-            ? { hash: hashOf(key), previous_hash: null, previous_valid_until: null }
-            : { hash: hashOf(key), previous_hash: row.hash, previous_valid_until: until }
+            ? { hash: tokenHash(key), previous_hash: null, previous_valid_until: null }
+            : { hash: tokenHash(key), previous_hash: row.hash, previous_valid_until: until }
         )
         await writeAudit(transaction, {
           tenant,

@@ -1,12 +1,12 @@
 /** The text and the SQL of API keys. */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
-const secretBytes = 32 // 256 random bits, which cannot be guessed: a plain hash is enough
+const secretBytes = 32
 const form = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_[A-Za-z0-9_-]{43}$/
 
 /** A new key with this id; each call creates another secret. */
@@ -17,10 +17,6 @@ export function createKeyText (id: string): string {
 /** The id in the text; null for a text that cannot be a tenant's key. */
 export function idOf (text: string): string | null {
   return form.exec(text)?.[1] ?? null
-}
-
-export function hashOf (text: string): Buffer {
-  return hash('sha256', text, 'buffer')
 }
 
 export type KeyRow = Omit<Selectable<SystemTables['tenantry.api_keys']>, 'tenant_id'>

@@ -2,7 +2,7 @@
  * Tokens of OAuth 2.0: renewed before they expire and when a service refuses one, by one process at a time. A tenant's tokens are its
  * secrets; the platform's stay in memory.
  */
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
@@ -13,6 +13,7 @@ import { noActor } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createLeases } from './leases.js'
 import { createTokenRequest, type GrantedToken } from './token-request.js'
@@ -78,7 +79,7 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     const known = due.get(id)
     if (known?.access === access) return known.at
     const row = owner === null ? undefined : await leases.read(owner, oauth2.accessTokenKey)
-    const at = row?.tokenHash?.equals(hashOf(access)) === true ? row.renewAt?.getTime() ?? Infinity : Infinity
+    const at = row?.tokenHash?.equals(tokenHash(access)) === true ? row.renewAt?.getTime() ?? Infinity : Infinity
     due.set(id, { access, at })
     return at
   }
@@ -124,13 +125,14 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       const lease = await leases.take(owner, key, holder)
       if (lease === null) continue
       try {
-        const isOld = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(hashOf(old)))
+        const isOld = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(tokenHash(old)))
         const newer = isOld ? null : await storedToken(subject, old)
         if (newer !== null) return newer
         const granted = await ask(subject, await currentOf(subject))
         const renewAt = dueOf(granted)
         // Before the token itself, so that its readers know its due time.
-        await leases.note(owner, key, holder, { tokenHash: hashOf(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) })
+        const noted = { tokenHash: tokenHash(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) }
+        await leases.note(owner, key, holder, noted)
         await store(subject, owner, granted)
         due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
         return granted.access
@@ -250,7 +252,7 @@ function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: Comp
 function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner): string {
   const { tokenUrl, clientId, clientSecret, accessToken, refreshToken, scope: wanted } = oauth2
   const texts = [tokenUrl, clientId, clientSecret, accessToken, refreshToken, wanted].map((value) => resolved(value, scope))
-  return hashOf(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')
+  return tokenHash(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')
 }
 
 /** The text; null without a value. */
@@ -264,8 +266,4 @@ function resolved (value: CompiledValue | null, scope: Scope): string | null {
 
 function textOf (value: unknown): string | null {
   return typeof value === 'string' && value !== '' ? value : null
-}
-
-function hashOf (token: string): Buffer {
-  return createHash('sha256').update(token).digest()
 }

@@ -2,7 +2,7 @@
  * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. An address has one link of a
  * kind: a newer one replaces it.
  */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -10,6 +10,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 import { isReachable } from '../tenancy/named.js'
 
 const tokenBytes = 32
@@ -46,7 +47,7 @@ export interface Invitation extends Link {
 /** null for an invalid text. */
 function readLinkToken (text: string): LinkToken | null {
   const [, tenant] = form.exec(text) ?? []
-  return tenant === undefined ? null : { tenant: tenantRef(tenant), hash: hashOf(text) }
+  return tenant === undefined ? null : { tenant: tenantRef(tenant), hash: tokenHash(text) }
 }
 
 export function createLinkToken (tenant: Owner): string {
@@ -68,13 +69,13 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
      */
     async issue (kind: MailKind, tenant: Owner, email: string, token: string): Promise<boolean> {
       if (kind === 'invite') {
-        const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.user_links').set({ token: hashOf(token) })
+        const { numUpdatedRows } = await dbFor(tenant).updateTable('tenantry.user_links').set({ token: tokenHash(token) })
           .where('tenant_id', '=', tenant).where('kind', '=', kind).where('email', '=', email).where('expires_at', '>', at())
           .executeTakeFirst()
         return numUpdatedRows > 0n
       }
       const { rows } = await sql`insert into tenantry.user_links as l (tenant_id, kind, email, user_id, token, expires_at)
-        select tenant_id, ${kind}, email, id, ${hashOf(token)}::bytea, ${new Date(now() + linkLife)}::timestamptz from tenantry.users
+        select tenant_id, ${kind}, email, id, ${tokenHash(token)}::bytea, ${new Date(now() + linkLife)}::timestamptz from tenantry.users
         where tenant_id = ${tenant} and email = ${email} and status = 'active' and (${kind} = 'reset' or email_verified_at is null)
         on conflict (tenant_id, kind, email) do update set user_id = excluded.user_id, token = excluded.token, expires_at = excluded.expires_at
         returning 1`.execute(dbFor(tenant))
@@ -114,10 +115,6 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
     sweep: (db: Kysely<SystemTables>) =>
       sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
   }
-}
-
-function hashOf (token: string): Buffer {
-  return hash('sha256', token, 'buffer')
 }
 
 /** Throws `linkInvalid` for an invalid text, and for one of an unknown tenant or of another one than the header names. */

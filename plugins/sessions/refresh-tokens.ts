@@ -1,9 +1,10 @@
 /** Refresh tokens: their text and their SQL. The text is `rt_<tenant>.<session>.<secret>.<own>`. */
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 
 const secretBytes = 16
 const ownBytes = 32
@@ -46,11 +47,6 @@ export function textOf ({ tenant, session, secret, own }: RefreshToken): string 
   return `rt_${tenant}.${session}.${secret}.${own}`
 }
 
-/** The stored form of a part. Both parts are random, so a plain hash is enough. */
-export function hashOf (part: string): Buffer {
-  return hash('sha256', part, 'buffer')
-}
-
 /** Sessions of one user. One more ends the session that was refreshed the longest ago. */
 export const maxSessions = 100
 
@@ -81,7 +77,7 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
             order by expires_at desc offset ${maxSessions - 1}::integer)
         )
         insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at)
-        select tenant_id, ${session}::uuid, id, ${hashOf(secret)}::bytea, ${hashOf(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
+        select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
         from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid returning 1`.execute(writer)
       return rows.length > 0
     },
@@ -95,8 +91,8 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
     async rotate (before: RefreshToken, next: RefreshToken, until: Date): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
       const { tenant, session } = before
       const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { amr: string[] }>`update tenantry.refresh_tokens r
-        set token = ${hashOf(next.own)}, expires_at = ${until} from tenantry.users u
-        where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${hashOf(before.secret)} and r.token = ${hashOf(before.own)}
+        set token = ${tokenHash(next.own)}, expires_at = ${until} from tenantry.users u
+        where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${tokenHash(before.secret)} and r.token = ${tokenHash(before.own)}
           and u.tenant_id = ${tenant} and u.id = r.user_id and u.status = 'active'
         returning u.id, u.email, u.role, r.amr`.execute(dbFor(tenant))
       if (row === undefined) return null

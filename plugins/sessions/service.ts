@@ -7,14 +7,12 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 import { isUuid } from '../../lib/identity/uuid.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
-import {
-  createRefreshStore, createRefreshToken, hashOf, readRefreshToken, type RefreshToken, type SessionUser,
-  textOf
-} from './refresh-tokens.js'
+import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionUser, textOf } from './refresh-tokens.js'
 import {
   endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
 } from './sequence.js'
@@ -202,8 +200,8 @@ export function createSessions (
   async function judged (given: RefreshToken, actor: Actor): Promise<{ userId: string } | null> {
     const { tenant, session } = given
     const found = await refreshTokens.find(given, new Date(now()))
-    if (found === undefined || !found.secret.equals(hashOf(given.secret))) return null
-    if (found.token.equals(hashOf(given.own))) return found
+    if (found === undefined || !found.secret.equals(tokenHash(given.secret))) return null
+    if (found.token.equals(tokenHash(given.own))) return found
     const { userId } = found
     const subject = subjectOf(userId)
     await change(tenant, tenant, async (writer, at) => {

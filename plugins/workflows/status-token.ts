@@ -1,5 +1,6 @@
 /** The token that lets a caller without credentials read the status of its run. The database only has its hash. */
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { tokenHash } from '../../lib/identity/token-hash.js'
 
 const tokenBytes = 32
 
@@ -14,13 +15,9 @@ export interface StatusToken {
 
 export function createStatusToken (): StatusToken {
   const token = randomBytes(tokenBytes).toString('base64url')
-  return { token, hash: hashOf(token) }
+  return { token, hash: tokenHash(token) }
 }
 
 export function isTokenOf (hash: Buffer, token: string): boolean {
-  return timingSafeEqual(hash, hashOf(token))
-}
-
-function hashOf (token: string): Buffer {
-  return createHash('sha256').update(token).digest()
+  return timingSafeEqual(hash, tokenHash(token))
 }
