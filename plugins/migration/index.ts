@@ -4,7 +4,6 @@ import { flag, text } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { migrationRoutes } from './routes.js'
-import { createMigrationService } from './service.js'
 
 export interface MigrationOptions {
   /** `GET /migration/quick-fix` is refused. Default: whether NODE_ENV is `production`. */
@@ -19,6 +18,6 @@ export default definePlugin<MigrationOptions>({
   routeDependencies: ['auth'],
   options: { production: flag, firestoreRules: text },
   setup (app, { production = process.env.NODE_ENV === 'production', firestoreRules }) {
-    return (group) => migrationRoutes(group, createMigrationService(app.engine, firestoreRules), production)
+    return (group) => migrationRoutes(group, app.engine.migration, production, firestoreRules)
   }
 })

@@ -1,12 +1,14 @@
 /** The migration endpoints and their schemas. */
 import { Type } from 'typebox'
+import type { Engine } from '../../lib/database/engine.js'
+import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
+import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.js'
 import { failure } from '../../lib/errors.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
-import type { MigrationService } from './service.js'
 
 const Sql = Type.String({
   description:
@@ -49,15 +51,26 @@ const Applied = named(
   })
 )
 
+const quickFixWarning = 'For development only: without row-level security only the server itself separates the rows of tenants.'
+
 const tags = ['Migration']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function migrationRoutes (app: FastifyGroup, service: MigrationService, production: boolean): void {
+export function migrationRoutes (
+  app: FastifyGroup,
+  migration: Engine['migration'],
+  production: boolean,
+  rules: string | undefined
+): void {
   app.get('/migration', {
     config,
     schema: { tags, summary: 'Retrieve the missing database changes as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }
-  }, () => service.overview())
+  }, async () => {
+    const plan = await migration.plan()
+    const tables = [...new Set(plan.migrations.flatMap((one) => one.tables))]
+    return { sql: planSql(plan), tables, instructions: instructionsOf(plan), ...rules !== undefined && { rules } }
+  })
 
   app.get('/migration/status', {
     config,
@@ -66,7 +79,10 @@ export function migrationRoutes (app: FastifyGroup, service: MigrationService, p
       summary: 'Check that the database has the tables and columns of the routes',
       response: { 200: Status, ...errorResponses(...refusals) }
     }
-  }, () => service.status())
+  }, async () => {
+    const { migrations, tables } = await migration.plan()
+    return { ready: !migrations.some(({ required }) => required), tables }
+  })
 
   app.get('/migration/quick-fix', {
     config,
@@ -75,13 +91,13 @@ export function migrationRoutes (app: FastifyGroup, service: MigrationService, p
       summary: 'Retrieve SQL without row-level security, for development',
       response: { 200: QuickFix, ...errorResponses(...refusals) }
     }
-  }, () => {
+  }, async () => {
     if (production) {
       throw failure('forbidden', {
         message: 'SQL without row-level security is not available in production: use GET /migration'
       })
     }
-    return service.quickFix()
+    return { sql: planSql(await migration.plan({ policies: false })), warning: quickFixWarning }
   })
 
   app.post('/migration/apply', {
@@ -93,5 +109,23 @@ export function migrationRoutes (app: FastifyGroup, service: MigrationService, p
       body: EmptyBody,
       response: { 200: Applied, ...errorResponses(400, ...refusals, 409) }
     }
-  }, async (request) => ({ success: true, applied: await service.apply(actorOf(request)) }))
+  }, async (request) => ({ success: true, applied: await migration.apply(actorOf(request)) }))
+}
+
+function instructionsOf (plan: MigrationPlan): string {
+  if (plan.migrations.length === 0) return ['Nothing is missing.', ...notesOf(plan)].join('\n')
+  const names = plan.migrations.map(({ name }) => name).join(', ')
+  return [
+    `To apply ${names}: run "tenantry migrate", send POST /migration/apply, or run the SQL as the owner of the tables with "psql -v ON_ERROR_STOP=1". A statement fails if another session locks its table. "tenantry migrate" and POST /migration/apply retry it; with psql, retrieve the SQL again and run the rest.`,
+    ...hasLoneStatements(plan)
+      ? [
+          'The SQL has statements that cannot run in a transaction, such as "create index concurrently": run it without "--single-transaction".'
+        ]
+      : [],
+    ...notesOf(plan)
+  ].join('\n')
+}
+
+function notesOf ({ warnings }: MigrationPlan): string[] {
+  return warnings.map((warning) => `Note: ${warning}.`)
 }
