@@ -44,8 +44,10 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
 
   const only = select === null ? null : new Set(select)
   const shapes = { reduced: { only, without: new Set(parts.excluded) }, full: { only, without: new Set(parts.withheld) } }
-  const shapeOf = (scope: Scope): Shape => scope.fullAccess ? shapes.full : shapes.reduced
-  const common = (scope: Scope) => ({ place: placeOf(tenantOrPlatform(scope.tenant), collection, shared), shape: shapeOf(scope) })
+  const common = (scope: Scope) => ({
+    place: placeOf(tenantOrPlatform(scope.tenant), collection, shared),
+    shape: scope.fullAccess ? shapes.full : shapes.reduced
+  })
 
   const bind = (input: DocumentInput | undefined) => (scope: Scope): BoundOperation => {
     if (input !== undefined) return bindWrite(query, parts, input, common(scope), scope)

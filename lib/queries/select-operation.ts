@@ -36,22 +36,16 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
     const writePages = (draft: Draft, literal: number | undefined) => writePage(subject, write, page, literal, draft)
     return reading(compileVariants(context.origin, withStart, writePages, numberChooser(page.literal)), 'page', references)
   }
-  const variants = compileVariants<OrderedPage>(
+  const variants = compileVariants<{ readonly order: RowOrder, readonly literal: number | undefined }>(
     context.origin,
     withStart,
-    (draft, chosen) =>
-      writePage(subject, chosen?.order.write ?? write, page, chosen?.literal, draft),
+    (draft, chosen) => writePage(subject, chosen?.order.write ?? write, page, chosen?.literal, draft),
     {
       choose: (scope: Scope) => ({ order: orders.choose(scope), literal: page.literal(scope) }),
       keyOf: ({ order, literal }) => `${order.id} ${literal ?? ''}`
     }
   )
   return { ...reading(variants, 'page', references), parameters: orders.parameters }
-}
-
-interface OrderedPage {
-  readonly order: RowOrder
-  readonly literal: number | undefined
 }
 
 /** A `select` with aggregates: a page of groups, or the first group. */

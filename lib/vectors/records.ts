@@ -16,12 +16,6 @@ const maxRanked = 10_000 // chunks with the words, among which the best are sele
 
 export type DocumentRecords = ReturnType<typeof createDocumentRecords>
 
-/** The replaced version of a write. */
-export interface Replaced {
-  /** null if the document is new. */
-  readonly version: string | null
-}
-
 export function createDocumentRecords (
   db: Kysely<SystemTables>,
   dbFor: (tenant: Owner) => Kysely<SystemTables>,
@@ -34,14 +28,14 @@ export function createDocumentRecords (
   return {
     dbFor,
 
-    /** Replaces the document and its text; null if its version is not `only`. */
+    /** Replaces the document and its text. Returns the replaced version, which is null for a new document; null if it is not `only`. */
     async write (
       writer: Writer,
       tenant: Owner,
       { id, version, contentType, metadata, chunks }: VectorDocument,
       at: Date,
       only?: string
-    ): Promise<Replaced | null> {
+    ): Promise<{ readonly version: string | null } | null> {
       if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
       const row = { version, content_type: contentType, metadata: stringifyJson(metadata), chunks: chunks.length, ...space }
       const added = only === undefined && await writer.insertInto(documents).values({ tenant_id: tenant, id, ...row, created_at: at })
