@@ -133,18 +133,14 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
         failed(error, pending)
         return
       }
-      succeeded()
+      pending = undefined
+      if (dropped > 0) log.warn({ requests: dropped }, 'requests are missing in the analytics: too many waited for the database')
+      else if (failures > 0) log.info('the analytics of requests are written again')
+      failures = 0
+      dropped = 0
     }
     if (isDue()) flushEarly()
     else if (size > 0) schedule(flushInterval)
-  }
-
-  function succeeded (): void {
-    pending = undefined
-    if (dropped > 0) log.warn({ requests: dropped }, 'requests are missing in the analytics: too many waited for the database')
-    else if (failures > 0) log.info('the analytics of requests are written again')
-    failures = 0
-    dropped = 0
   }
 
   function failed (err: unknown, batch: Batch): void {

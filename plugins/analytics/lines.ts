@@ -44,9 +44,7 @@ export class RouteLines {
 
 /** Whether a pattern is excluded; a `*` at the end matches all that begin like it. */
 export function createExclusion (paths: readonly string[]): (route: string) => boolean {
-  const exact = new Set(paths.filter((path) => !path.endsWith('*')))
-  const starts = paths.filter((path) => path.endsWith('*')).map((path) => path.slice(0, -1))
-  return (route) => exact.has(route) || starts.some((start) => route.startsWith(start))
+  return (route) => paths.some((path) => path.endsWith('*') ? route.startsWith(path.slice(0, -1)) : route === path)
 }
 
 // Durations are a sparse histogram whose buckets grow by a constant factor, so that each value differs from its bucket's value by at most

@@ -29,18 +29,15 @@ let process: Registry | undefined
 
 /** Adds them to a registry. The observers of the process exist once, for any number of apps. */
 function addProcessMetrics (registry: Registry): void {
-  process ??= collected()
+  if (process === undefined) {
+    process = new Registry()
+    collectDefaultMetrics({ register: process })
+    for (const name of left) process.removeSingleMetric(name)
+  }
   for (const { name } of process.getMetricsAsArray()) {
     const metric = process.getSingleMetric(name)
     if (metric !== undefined) registry.registerMetric(metric)
   }
-}
-
-function collected (): Registry {
-  const register = new Registry()
-  collectDefaultMetrics({ register })
-  for (const name of left) register.removeSingleMetric(name)
-  return register
 }
 
 /** @param maxTenants the number of tenants with their own series; null without a label for tenants */

@@ -79,18 +79,13 @@ export function createPathItems (
     return item
   }
 
-  function addTag (tag: string, rank: number): void {
-    tags.set(tag, Math.min(tags.get(tag) ?? Infinity, tagRank(tag, rank)))
-  }
-
   return {
     items,
     hasOperationId,
     add (route) {
       const template = toTemplate(route.url)
       const shape = shapeOf(template)
-      const known = (method: string) =>
-        items.get(shape)?.operations.has(method) === true || base?.items.get(shape)?.operations.has(method) === true
+      const known = (method: string) => [items, base?.items].some((all) => all?.get(shape)?.operations.has(method) === true)
       const missing = route.methods.map((method) => method.toLowerCase()).filter((method) => !known(method))
       if (missing.length === 0) return
       const documentation = documentationOf(route)
@@ -103,7 +98,7 @@ export function createPathItems (
         characters += text.length
         item.operations.set(method, text)
       }
-      for (const tag of tagged.tags) addTag(tag, rank)
+      for (const tag of tagged.tags) tags.set(tag, Math.min(tags.get(tag) ?? Infinity, tagRank(tag, rank)))
     },
     addWritten (template, method, operation) {
       itemAt(template, own).operations.set(method, JSON.stringify(operation))

@@ -96,18 +96,16 @@ const stop = definePlugin<StopOptions>({
     // Fastify adds the `onClose` hook that closes its server last, before it is ready. Hooks that are added later run before it and, unlike
     // `preClose`, without a timeout.
     app.addHook('onReady', async () => {
-      app.addHook('onClose', drain)
+      app.addHook('onClose', async () => {
+        begun.abort()
+        await Promise.allSettled([endServing(), ...works])
+      })
     })
 
     // The last one of all plugins.
     app.addHook('onClose', async () => {
       clearTimeout(timer)
     })
-
-    async function drain (): Promise<void> {
-      begun.abort()
-      await Promise.allSettled([endServing(), ...works])
-    }
 
     async function endServing (): Promise<void> {
       for (const response of inFlight) lastOfItsConnection(response)
