@@ -104,7 +104,7 @@ export function differences (wanted: Counts, found: Counts, place: string): stri
 export const dumpFile = 'database.dump'
 const manifestFile = 'manifest.json'
 
-export interface Manifest {
+interface Manifest {
   /** Of tenantry. */
   readonly version: string
   readonly createdAt: string

@@ -6,7 +6,7 @@ import pg, { type Client } from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
 import type { PostgresOptions } from '../database/postgres.js'
 
-export interface Session {
+interface Session {
   readonly client: Client
   readonly env: NodeJS.ProcessEnv
   /** The major version of the server. */

@@ -5,7 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from './lru-options.js'
 
-export interface AsyncCacheOptions<Value, Key extends string = string> {
+interface AsyncCacheOptions<Value, Key extends string = string> {
   readonly max: number
   /** Reads the value of a key. A rejection reaches all waiting callers and is not kept. */
   readonly load: (key: Key) => Promise<Value>

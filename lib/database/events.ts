@@ -43,7 +43,7 @@ export interface Events {
 }
 
 /** The content of a notice. */
-export interface SentNotice extends Change {
+interface SentNotice extends Change {
   /** The server that made the change. */
   readonly from: string
   /** The number of the change on that server. */

@@ -13,7 +13,7 @@ const retryAfter = { 'retry-after': '1' }
 export type Constraints = ReadonlyMap<string, ReadonlyMap<string, readonly string[]>>
 
 /** A column of a write that violates a rule of its table. */
-export interface BrokenColumn {
+interface BrokenColumn {
   readonly column: string
   readonly message: string
   readonly keyword: string
@@ -127,7 +127,7 @@ export function fullTextOf (error: Error): string | undefined {
 }
 
 /** The database refused a value, with this SQLSTATE. */
-export class DatabaseRefusal extends Error {
+class DatabaseRefusal extends Error {
   constructor (message: string, readonly state: string) {
     super(message)
   }

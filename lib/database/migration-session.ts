@@ -15,7 +15,7 @@ const lockKey = 7_236_815_402
 const firstPauseMs = 100 // ms between attempts to get a lock that another server holds
 const longestPauseMs = 1000
 
-export interface MigrationConnections {
+interface MigrationConnections {
   readonly config: ClientConfig
   readonly settings: SessionSettings
   /** The longest wait of a statement outside a transaction for one lock, in milliseconds. */

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg, { type ClientConfig } from 'pg'
 import type { EngineLog } from './engine.js'
 
-export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
+interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
   /** Notices may have been missed. */
   readonly onGap: () => void
   readonly log: EngineLog

@@ -7,7 +7,7 @@ import { isOutage } from './failures.js'
 const outagePauseMs = 1000 // ms until a lost or busy database is polled again
 const faultPauseMs = 5000 // ms after any other failure, such as missing migrations
 
-export interface PollerParts {
+interface PollerParts {
   /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` the poller waits until it is woken. */
   readonly poll: () => Promise<number>
   /** Stops the poller. */

@@ -14,7 +14,7 @@ export const ownSession: SessionOptions = { tenant: serverRef }
 const maxRetries = 3 // after a serialization failure or a deadlock
 
 /** Creates the steps before a statement, or before the first one of a transaction. */
-export type Preludes = (tenant: TenantRef) => readonly Step[]
+type Preludes = (tenant: TenantRef) => readonly Step[]
 
 /** The server itself sees every tenant's rows; the platform and requests without a tenant see the platform's. */
 export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettings): Preludes {

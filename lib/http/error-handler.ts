@@ -113,7 +113,7 @@ function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
  * The catalogue's error for any thrown value. Only Fastify's own errors, and errors with `expose`, keep their 4xx status; a 401 from
  * another service is a 500 here.
  */
-export function toTenantryError (thrown: unknown): TenantryError {
+function toTenantryError (thrown: unknown): TenantryError {
   if (thrown instanceof TenantryError) return thrown
   const error: Record<string, unknown> = isRecord(thrown) ? thrown : {}
   // Errors of Fastify, of its plugins and of `http-errors` have these members.

@@ -100,7 +100,7 @@ const idByName: Partial<Record<ErrorName, string>> = {
 export type ListedError = number | ErrorName
 
 /** The members of every error body. */
-export type CommonErrorBody = Readonly<Record<'error' | 'message' | 'code' | 'requestId', string>>
+type CommonErrorBody = Readonly<Record<'error' | 'message' | 'code' | 'requestId', string>>
 
 /** A response schema that refers to the shared schema of error bodies. */
 export interface ErrorResponse extends TUnsafe<CommonErrorBody> {

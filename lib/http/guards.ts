@@ -168,7 +168,7 @@ declare module 'fastify' {
   }
 }
 
-export interface RoutePaths {
+interface RoutePaths {
   /** The methods of a URL's path, in a fixed order; empty for an unknown path. */
   methodsOf(url: string): readonly string[]
   /** A route is a fallback for other paths. */

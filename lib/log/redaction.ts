@@ -237,7 +237,7 @@ const maxRemembered = 1000 // names
 const remembered = new Map<string, NameKind>()
 
 /** `secrets`: a plural, whose numbers are counts. `code`: a one-time password, or an error code. */
-export type NameKind = 'plain' | 'secret' | 'secrets' | 'code'
+type NameKind = 'plain' | 'secret' | 'secrets' | 'code'
 
 export function kindOfName (name: string): NameKind {
   const known = remembered.get(name)

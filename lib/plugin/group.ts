@@ -13,7 +13,7 @@ export interface LoadedGroup<Assembly, Options extends object = object> {
   register(app: FastifyInstance, assembly: Assembly, changes?: Partial<Options>): void
 }
 
-export interface GroupParts<Options, Assembly> {
+interface GroupParts<Options, Assembly> {
   /** Default: always. */
   readonly enabled?: (assembly: Assembly) => boolean
   readonly options: (assembly: Assembly) => NoInfer<Options>

@@ -82,7 +82,7 @@ export function sweepHourly (app: FastifyInstance, rows: string, remove: () => P
 }
 
 /** One listener per topic, called with the tenant. `gap` is called when notices may have been lost and cached data may be stale. */
-export type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
+type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
 
 /** Calls the listeners until the app closes. */
 export function listen (app: FastifyInstance, events: Pick<Events, 'on' | 'onGap'>, listeners: Listeners): void {

@@ -7,7 +7,7 @@
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 
 const steps = ['address-limit', 'identity', 'tenant', 'rate-limit', 'public-tenant', 'permission'] as const
-export type Step = typeof steps[number]
+type Step = typeof steps[number]
 
 /** The hooks that are steps. A route's other hooks run after them. */
 const rankOf = new WeakMap<onRequestHookHandler, number>()

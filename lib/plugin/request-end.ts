@@ -18,7 +18,7 @@ const refused = 429 // also if the rule of the limit sets another status
 const left = 499 // the caller disconnected before the response; the number is nginx's
 
 /** `ms` is the duration of the request. Errors of the listener are logged. The handler of a disconnected caller may still run. */
-export type RequestEndListener = (request: FastifyRequest, reply: FastifyReply, ms: number) => void
+type RequestEndListener = (request: FastifyRequest, reply: FastifyReply, ms: number) => void
 
 const listenersOf = new WeakMap<FastifyInstance, RequestEndListener[]>()
 

@@ -24,7 +24,7 @@ const lastPageAt = 120
 const transactionAt = 128
 const pageSizes = [4096, 8192, 16_384, 32_768, 65_536]
 
-export type LmdbPackage = typeof import('lmdb')
+type LmdbPackage = typeof import('lmdb')
 
 export interface LmdbFile {
   readonly env: RootDatabase
@@ -33,7 +33,7 @@ export interface LmdbFile {
   close(): Promise<void>
 }
 
-export interface LmdbFileOptions {
+interface LmdbFileOptions {
   readonly dbPath: string
   /** Bytes at most. */
   readonly mapSize: number

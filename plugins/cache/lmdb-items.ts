@@ -13,7 +13,7 @@ const sweepAtOnce = 16
 const maxUsed = 1000 // uses remembered until the next item is stored
 const usedAtOnce = 50
 
-export interface LmdbItem {
+interface LmdbItem {
   readonly key: string
   readonly value: string
   readonly stamp: number

@@ -20,7 +20,7 @@ export interface ApplyOptions extends PlanOptions {
   readonly onProgress?: ((progress: MigrationProgress) => void) | undefined
 }
 
-export interface MigrationStatement {
+interface MigrationStatement {
   readonly text: string
   readonly values: readonly unknown[]
 }

@@ -40,7 +40,7 @@ export interface Inspection {
   readonly tenantOwned: readonly OwnedTable[]
 }
 
-export interface OwnedTable {
+interface OwnedTable {
   /** With its schema, quoted if necessary. */
   readonly quoted: string
   readonly security: Security

@@ -7,7 +7,7 @@ import { identifier, identifiers, qualified } from '../sql.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
 /** A table of the tree of a partitioned table: the root, a partition, or a partitioned partition. */
-export interface Partition {
+interface Partition {
   readonly schema: string
   readonly name: string
   /** The index of its parent in the list; -1 for the root. */
@@ -19,7 +19,7 @@ export interface Partition {
   readonly constraints: readonly { readonly name: string, readonly valid: boolean }[]
 }
 
-export interface PartitionIndex {
+interface PartitionIndex {
   readonly name: string
   readonly valid: boolean
   /** It belongs to an index of the parent. */

@@ -12,7 +12,7 @@ import { identifier, literal } from '../sql.js'
 export const isolationPolicy = 'tenantry_isolation'
 export const accessPolicy = 'tenantry_access'
 
-export interface Policy {
+interface Policy {
   readonly name: string
   readonly permissive: boolean
   /** A policy of an earlier version, with a rule that shows no rows to a session without the setting. */

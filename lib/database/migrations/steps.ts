@@ -10,7 +10,7 @@
  * - `scan`: one transaction that reads a whole table under a lock which blocks neither reads nor writes
  * - `alone`: statements that PostgreSQL refuses in a transaction, one after the other; repeatable
  */
-export type StepKind = 'make' | 'change' | 'scan' | 'alone'
+type StepKind = 'make' | 'change' | 'scan' | 'alone'
 
 export interface MigrationStep {
   readonly kind: StepKind
@@ -24,13 +24,11 @@ export interface MigrationStep {
 /** The wait of a step for one lock. Requests that queue behind this wait are blocked as long. */
 export const lockTimeoutMs = 80
 /** The time limit of one statement of a `change`, with its waits: an inheritance tree has a lock for each table. */
-export const changeTimeoutMs = 150
+const changeTimeoutMs = 150
 
 /** Settings of the transaction in which a step runs. */
 export function settingsOf ({ kind }: MigrationStep): Readonly<Record<string, string>> {
-  return kind === 'change'
-    ? { lock_timeout: `${lockTimeoutMs}ms`, statement_timeout: `${changeTimeoutMs}ms` }
-    : { lock_timeout: `${lockTimeoutMs}ms` }
+  return { lock_timeout: `${lockTimeoutMs}ms`, ...kind === 'change' && { statement_timeout: `${changeTimeoutMs}ms` } }
 }
 
 /** The step as a script for psql. */

@@ -10,7 +10,7 @@ import {
 } from './partitions.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
-export interface TableContext {
+interface TableContext {
   readonly schema: string
   readonly existing: Table | undefined
   readonly state: TableState | undefined
@@ -20,7 +20,7 @@ export interface TableContext {
   readonly concurrent: boolean
 }
 
-export interface TableDifference {
+interface TableDifference {
   /** Makes the table, with its keys and indexes. */
   readonly made: readonly string[]
   /** Adds columns, keys and indexes to the existing table. */
@@ -32,7 +32,7 @@ export interface TableDifference {
 }
 
 /** The steps that add a reference. */
-export interface Reference {
+interface Reference {
   readonly to: string
   readonly steps: readonly MigrationStep[]
 }
