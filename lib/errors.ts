@@ -203,3 +203,8 @@ export function retryIn (seconds: number, headers: ErrorDetails['headers'] = {})
 export function isFailure (error: unknown, name: ErrorName): error is TenantryError {
   return error instanceof TenantryError && error.code === catalogue[name].code
 }
+
+/** The message of any thrown value. */
+export function messageOf (error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,5 +1,6 @@
 /** `tenantry client`: a typed client of an API. */
 import { writeFile } from 'node:fs/promises'
+import { messageOf } from '../../lib/errors.js'
 import { documentsOfDocument, documentsOfServer } from '../api-documents.js'
 import { clientSource } from '../client/source.js'
 import { type Command, UsageError } from '../command.js'
@@ -37,7 +38,7 @@ async function write (path: string, source: string, { note }: Parameters<Command
   try {
     await writeFile(path, source)
   } catch (error) {
-    throw new CommandError(`${path} cannot be written: ${error instanceof Error ? error.message : String(error)}`)
+    throw new CommandError(`${path} cannot be written: ${messageOf(error)}`)
   }
   note(`Wrote ${path}. It needs openapi-fetch: npm i openapi-fetch`)
 }

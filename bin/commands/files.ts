@@ -1,5 +1,5 @@
 /** `tenantry files repair`: restores missing copies of files, and deletes objects without a file. */
-import { isFailure } from '../../lib/errors.js'
+import { isFailure, messageOf } from '../../lib/errors.js'
 import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
@@ -34,7 +34,7 @@ and names the files if files are missing in every storage or could not be copied
         call.note(`the file ${key} is missing in every storage: restore it from a backup, or delete it`)
       }
       for (const { key, error } of failed.slice(0, maxNamed)) {
-        call.note(`the file ${key} could not be repaired: ${error instanceof Error ? error.message : String(error)}`)
+        call.note(`the file ${key} could not be repaired: ${messageOf(error)}`)
       }
       const unnamed = Math.max(lost.length - maxNamed, 0) + Math.max(failed.length - maxNamed, 0)
       if (unnamed > 0) call.note(`and ${unnamed} more`)

@@ -1,4 +1,5 @@
 /** Compiles one field of a field map to JSON Schema. */
+import { messageOf } from '../errors.js'
 import { compilePattern, type LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
@@ -98,7 +99,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
   try {
     new RegExp(pattern, 'u').test('')
   } catch (error) {
-    faults.add(at, `invalid regular expression: ${error instanceof Error ? error.message : String(error)}`)
+    faults.add(at, `invalid regular expression: ${messageOf(error)}`)
     return {}
   }
   return { pattern }

@@ -6,6 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { Config } from '../document/config.js'
 import { unreadable, withDotEnv } from '../document/dot-env.js'
 import { parseJson } from '../document/json.js'
+import { messageOf } from '../errors.js'
 import type { Env } from '../expressions/environment.js'
 import { isRecord } from '../json/plain-value.js'
 import type { ConfigInput } from '../schema/root.js'
@@ -93,7 +94,7 @@ async function importDefault (file: string, source: string): Promise<unknown> {
   try {
     module = await importModule(file)
   } catch (error) {
-    throw unreadable(source, `the module cannot be loaded: ${error instanceof Error ? error.message : String(error)}`)
+    throw unreadable(source, `the module cannot be loaded: ${messageOf(error)}`)
   }
   if (module.default === undefined) {
     throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')

@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
+import { messageOf } from '../errors.js'
 import type { Env } from '../expressions/environment.js'
 import { ConfigError } from '../schema/faults.js'
 
@@ -58,6 +59,6 @@ function reasonOf (error: unknown): string {
     case 'EACCES':
       return 'this process has no permission to read it'
     default:
-      return error instanceof Error ? error.message : String(error)
+      return messageOf(error)
   }
 }

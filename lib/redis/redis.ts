@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
+import { messageOf } from '../errors.js'
 import { atMostEvery } from '../time/spans.js'
 import { readRedisUrl } from './url.js'
 
@@ -287,8 +288,4 @@ function addressOf (url: string): string {
   if (read === null) throw new Error('the URL of Redis is invalid: expected redis://user:password@host:port/database')
   const { protocol, host, pathname } = read
   return `${protocol}//${host}${pathname}`
-}
-
-function messageOf (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

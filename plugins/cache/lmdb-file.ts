@@ -9,6 +9,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
+import { messageOf } from '../../lib/errors.js'
 
 const format = 'v1' // of the file's content
 const databases = 8
@@ -78,7 +79,8 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
     const path = join(folder, 'data.mdb')
     const fault = usersOf(folder).crashed ? 'a process ended soon after it had opened the file' : faultOf(path)
     if (fault !== undefined) renew(fault)
-    const inode = makeFile(path)
+    // Creates the file if necessary: LMDB treats an empty file as a new one.
+    const inode = withFile(path, 'a', (file) => fstatSync(file).ino)
     const leave = useFolder(folder)
     try {
       const env = lmdb.open({ path: folder, mapSize, maxDbs: databases, noSync: boot !== undefined, overlappingSync: false })
@@ -125,11 +127,10 @@ function removeOthers (dbPath: string, name: string): void {
   }
 }
 
-/** The number of the file, created if necessary: LMDB treats an empty file as a new one. */
-function makeFile (path: string): number {
-  const file = openSync(path, 'a', 0o600)
+function withFile<Result> (path: string, flags: 'a' | 'r', work: (file: number) => Result): Result {
+  const file = openSync(path, flags, 0o600)
   try {
-    return fstatSync(file).ino
+    return work(file)
   } finally {
     closeSync(file)
   }
@@ -155,19 +156,11 @@ interface Meta {
 /** The transaction of a meta page; undefined for another page. */
 function metaOf (path: string, at: number): Meta | undefined {
   const meta = Buffer.alloc(metaLength)
-  const file = openSync(path, 'r')
-  try {
-    if (readSync(file, meta, 0, metaLength, at + metaAt) < metaLength) return undefined
-  } finally {
-    closeSync(file)
-  }
+  const length = withFile(path, 'r', (file) => readSync(file, meta, 0, metaLength, at + metaAt))
+  if (length < metaLength) return undefined
   const pageSize = meta.readUInt32LE(pageSizeAt)
   if (meta.readUInt32LE(0) !== magic || (meta.readUInt32LE(4) & 0xffff) !== version || !pageSizes.includes(pageSize)) return undefined
   return { pageSize, lastPage: Number(meta.readBigUInt64LE(lastPageAt)), transaction: Number(meta.readBigUInt64LE(transactionAt)) }
-}
-
-function messageOf (error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }
 
 const healthyAfterMs = 60_000 // in which a damaged file crashes the process
