@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
 import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 import { topics } from '../../lib/database/events.js'
-import { identifier } from '../../lib/database/sql.js'
+import { identifier, qualified } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -152,7 +152,7 @@ function targetOf (schema: string, { name, columns }: Table): Target {
   const type = columns.get('tenant_id')?.type
   // In a uuid column, for example, most ids of tenants are invalid.
   const owned = type === 'text' || type === 'character varying' ? 'tenant_id = $1' : 'tenant_id::text = $1'
-  return { name: `${identifier(schema)}.${identifier(name)}`, owned }
+  return { name: qualified(schema, name), owned }
 }
 
 /** The catalogue contains declared tables before they are created, and does not distinguish tables from views. */
