@@ -37,14 +37,10 @@ export interface RoleSource {
   permissionsOf(auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet>
 }
 
-/** Each function returns null, or omits a source, until a plugin has added it. */
-export interface Sources {
-  revocations(): RevocationList | null
-  apiKeys(): ApiKeyOwners | null
-  roles(): RoleSource[]
-}
+export type Sources = ReturnType<typeof sourcesOf>
 
-export function sourcesOf (app: FastifyInstance): Sources {
+/** Each function returns null, or omits a source, until a plugin has added it. */
+export function sourcesOf (app: FastifyInstance) {
   const roles = [optional(app, 'platformRoles'), optional(app, 'tenantRoles')]
   return {
     revocations: optional(app, 'revocations'),

@@ -71,7 +71,7 @@ export type RolePermissions = (role: string | undefined) => PermissionSet
 
 /** Resolved once. Memory grows with the declared permissions, not with the inherited ones. */
 export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): RolePermissions {
-  if (!enabled) return givesNothing
+  if (!enabled) return () => noPermissions
   const resolved = new Map<string, PermissionSet>()
   for (const start of roles.keys()) {
     const missing: Role[] = []
@@ -90,8 +90,6 @@ export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): Role
   const others = resolved.get(defaultRole ?? '') ?? noPermissions
   return (role) => role === undefined ? others : resolved.get(role) ?? others
 }
-
-const givesNothing: RolePermissions = () => noPermissions
 
 function invalid (message: string): Error {
   return failure('roleInvalid', { message })
