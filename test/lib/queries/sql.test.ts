@@ -32,7 +32,7 @@ const reads: Case<Query>[] = [
     query: { table: 'countries', operation: 'select' },
     scope: {},
     sql:
-      raw`select concat('{"data":', '[', string_agg(row_to_json(r.*)::text, ','), ']', ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 20) r`,
+      raw`select concat('{"data":', coalesce(array_to_json(array_agg(r.*)), '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 20) r`,
     values: []
   },
   {
@@ -40,7 +40,7 @@ const reads: Case<Query>[] = [
     query: { table: 'countries', operation: 'select', order: [{ column: 'name', ascending: false, nullsFirst: false }], limit: 7 },
     scope: { query: { offset: 5, limit: 300 } },
     sql:
-      raw`select concat('{"data":', '[', string_agg(row_to_json(r.*)::text, ','), ']', ',"pagination":{"limit":', $1::bigint, ',"offset":', $2::bigint, ',"total":', case when count(*) < $1::bigint and (count(*) > 0 or $2::bigint = 0) then $2::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."name" desc nulls last, t0."code" desc limit $1::bigint offset $2::bigint) r`,
+      raw`select concat('{"data":', coalesce(array_to_json(array_agg(r.*)), '[]'), ',"pagination":{"limit":', $1::bigint, ',"offset":', $2::bigint, ',"total":', case when count(*) < $1::bigint and (count(*) > 0 or $2::bigint = 0) then $2::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."name" desc nulls last, t0."code" desc limit $1::bigint offset $2::bigint) r`,
     values: [100, 5]
   },
   {
@@ -48,7 +48,7 @@ const reads: Case<Query>[] = [
     query: { table: 'countries', operation: 'select', limit: 7 },
     scope: { query: { offset: 5 } },
     sql:
-      raw`select concat('{"data":', '[', string_agg(row_to_json(r.*)::text, ','), ']', ',"pagination":{"limit":', 7, ',"offset":', $1::bigint, ',"total":', case when count(*) < 7 and (count(*) > 0 or $1::bigint = 0) then $1::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 7 offset $1::bigint) r`,
+      raw`select concat('{"data":', coalesce(array_to_json(array_agg(r.*)), '[]'), ',"pagination":{"limit":', 7, ',"offset":', $1::bigint, ',"total":', case when count(*) < 7 and (count(*) > 0 or $1::bigint = 0) then $1::bigint + count(*) else (select count(*) from "public"."countries" t1) end, '}}') from (select t0."code", t0."name" from "public"."countries" t0 order by t0."code" limit 7 offset $1::bigint) r`,
     values: [5]
   },
   {
@@ -156,7 +156,7 @@ const reads: Case<Query>[] = [
     query: { table: 'reviews', operation: 'select', select: 'stars, authors!author_id(name)' },
     scope: {},
     sql:
-      raw`select concat('{"data":', '[', string_agg(row_to_json(r.*)::text, ','), ']', ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."reviews" t4 where t4."tenant_id" = $1::text and t4."deleted" is not true) end, '}}') from (select t1."stars", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from (select t0.* from "public"."reviews" t0 where t0."tenant_id" = $1::text and t0."deleted" is not true order by t0."id" limit 20) t1) r`,
+      raw`select concat('{"data":', coalesce(array_to_json(array_agg(r.*)), '[]'), ',"pagination":{"limit":20,"offset":0,"total":', case when count(*) < 20 then count(*) else (select count(*) from "public"."reviews" t4 where t4."tenant_id" = $1::text and t4."deleted" is not true) end, '}}') from (select t1."stars", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from (select t0.* from "public"."reviews" t0 where t0."tenant_id" = $1::text and t0."deleted" is not true order by t0."id" limit 20) t1) r`,
     values: ['a']
   }
 ]
