@@ -1,8 +1,5 @@
 /** One call of a chat model: the parts of its response as they arrive. */
-import type {
-  LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage,
-  SharedV3ProviderMetadata
-} from '@ai-sdk/provider'
+import type { LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage, SharedV3ProviderMetadata } from '@ai-sdk/provider'
 import { failure } from '../errors.js'
 import { countTokens, type Tokens } from './tokens.js'
 
@@ -105,20 +102,10 @@ function isCount (value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= 1_000_000_000
 }
 
-/** Resolves when the provider starts its response. */
-export async function startRound (
-  model: LanguageModelV3,
-  call: LanguageModelV3CallOptions
-): Promise<ReadableStreamDefaultReader<LanguageModelV3StreamPart>> {
-  const { stream } = await model.doStream(call)
-  return stream.getReader()
-}
+export type RoundReader = ReadableStreamDefaultReader<LanguageModelV3StreamPart>
 
 /** Yields the text as it arrives, and fills `received`. Throws `providerFailed` if the response is incomplete. */
-export async function * readRound (
-  reader: ReadableStreamDefaultReader<LanguageModelV3StreamPart>,
-  received: Received
-): AsyncGenerator<string, void, undefined> {
+export async function * readRound (reader: RoundReader, received: Received): AsyncGenerator<string, void, undefined> {
   for (;;) {
     const { done, value } = await reader.read()
     if (done) break

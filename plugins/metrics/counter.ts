@@ -17,13 +17,13 @@ export function whenMeasured (app: FastifyInstance, add: (client: PromClient, re
 export function createCounter<Label extends string> (
   app: FastifyInstance,
   options: { name: string, help: string, labelNames: readonly Label[] }
-): (labels: Readonly<Record<Label, string>>) => void {
-  let count: ((labels: Readonly<Record<Label, string>>) => void) | null = null
+): (labels: Readonly<Record<Label, string>>, amount?: number) => void {
+  let count: ReturnType<typeof createCounter<Label>> | null = null
   whenMeasured(app, ({ Counter }, registry) => {
     const counter = new Counter<Label>({ ...options, registers: [registry] })
-    count = (labels) => counter.inc(labels)
+    count = (labels, amount) => counter.inc(labels, amount)
   })
-  return (labels) => count?.(labels)
+  return (labels, amount) => count?.(labels, amount)
 }
 
 declare module 'fastify' {

@@ -26,7 +26,7 @@ export function failedCall (
   thrown: unknown,
   info: ModelInfo,
   tenant: Owner,
-  { figures, log }: { readonly figures: ModelFigures, readonly log: FastifyBaseLogger }
+  { figures, log }: Pick<CallParts, 'figures' | 'log'>
 ): TenantryError {
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)
   figures.failed(info, error.code)

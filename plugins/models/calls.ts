@@ -8,32 +8,21 @@ const maxOfTenant = 100
 const maxInAll = 2000
 const stopMs = 5000 // ms for calls to end by themselves while the app stops
 
-export interface Call {
-  /** Aborts when the caller leaves, and when the app closes. */
-  readonly signal: AbortSignal
-  abort(reason: Error): void
-  /** Call it when all work of the call is done. */
-  end(): void
-}
+export type Calls = ReturnType<typeof createCalls>
 
-export interface Calls {
-  /** Rejects with `providerBusy` at the maximum number of calls, and with the signal's reason. */
-  begin(tenant: Owner, signal: AbortSignal): Promise<Call>
-  /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
-  close(): Promise<void>
-}
+export type Call = Awaited<ReturnType<Calls['begin']>>
 
-export function createCalls (): Calls {
+export function createCalls () {
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const open = new Map<AbortController, Promise<unknown>>()
   let closed = false
 
   return {
-    async begin (tenant, signal) {
+    /** Rejects with `providerBusy` at the maximum number of calls, and with the signal's reason. */
+    async begin (tenant: Owner, signal: AbortSignal) {
       if (closed) throw failure('stopping')
       signal.throwIfAborted()
       const ending = new AbortController()
-      const leave = () => ending.abort(signal.reason)
       let end = () => {}
       const ended = new Promise<void>((resolve) => {
         end = resolve
@@ -48,20 +37,20 @@ export function createCalls (): Calls {
         end()
         throw failure('stopping')
       }
-      signal.addEventListener('abort', leave, { once: true })
-      if (signal.aborted) leave()
       open.set(ending, ended)
       return {
-        signal: ending.signal,
-        abort: (reason) => ending.abort(reason),
-        end () {
-          signal.removeEventListener('abort', leave)
+        /** Aborts when the caller leaves, and when the app closes. */
+        signal: AbortSignal.any([signal, ending.signal]),
+        abort: (reason: Error): void => ending.abort(reason),
+        /** Call it when all work of the call is done. */
+        end (): void {
           open.delete(ending)
           end()
         }
       }
     },
-    async close () {
+    /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
+    async close (): Promise<void> {
       closed = true
       places.close()
       const ends = Promise.all(open.values())

@@ -1,9 +1,10 @@
 /** The accounting of a call: tokens and cost are reserved before it, and settled after it. */
 import type { FastifyInstance } from 'fastify'
+import type { Histogram } from 'prom-client'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { costOf, type Tokens, usageOf } from '../../lib/models/tokens.js'
 import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js'
-import { whenMeasured } from '../metrics/counter.js'
+import { createCounter, whenMeasured } from '../metrics/counter.js'
 import type { ResourceLimits, Taken } from '../resource-limits/service.js'
 import type { JointReservation } from '../usage/reservations.js'
 import type { Usage } from '../usage/service.js'
@@ -22,12 +23,7 @@ export interface Charge {
   release(): Promise<void>
 }
 
-export interface Charges {
-  /** Counts one call. Rejects with `resourceLimit`. */
-  count(payer: Payer): Promise<Pick<Taken, 'give'>>
-  /** Reserves the most that a request to the provider can use. If it rejects, with `planLimit` or `resourceLimit`, nothing is reserved. */
-  reserve(payer: Payer, tokens: Tokens): Promise<Charge>
-}
+export type Charges = ReturnType<typeof createCharges>
 
 export interface ChargesParts {
   /** null without the plugin: then nothing is metered. */
@@ -37,15 +33,17 @@ export interface ChargesParts {
 
 const nothing: Taken = { give: async () => {}, settle: async () => {} }
 
-export function createCharges ({ usage, limits }: ChargesParts): Charges {
+export function createCharges ({ usage, limits }: ChargesParts) {
   async function take ({ tenant, user }: Payer, metric: string, amount: number): Promise<Taken> {
     const found = user === null ? null : limits()
     return found === null || user === null ? nothing : await found.take({ ...user, tenant }, { resource, metric, amount })
   }
 
   return {
-    count: (payer) => take(payer, 'count', 1),
-    async reserve (payer, tokens) {
+    /** Counts one call. Rejects with `resourceLimit`. */
+    count: (payer: Payer): Promise<Pick<Taken, 'give'>> => take(payer, 'count', 1),
+    /** Reserves the most that a request can use. If it rejects, with `planLimit` or `resourceLimit`, nothing is reserved. */
+    async reserve (payer: Payer, tokens: Tokens): Promise<Charge> {
       const cost = costOf(tokens, payer.price)
       const total = tokens.input + tokens.output
       const reserved = await Promise.allSettled([
@@ -81,52 +79,48 @@ const buckets = [0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32] // s to the first token
 
 type Labelled = Pick<ModelInfo, 'provider' | 'id'>
 
-export interface ModelFigures {
-  used(model: Labelled, usage: ModelUsage): void
-  /** Seconds from the request to the first token. */
-  began(model: Labelled, seconds: number): void
-  /** `code`: the code in the error catalogue. */
-  failed(model: Labelled, code: string): void
-}
+export type ModelFigures = ReturnType<typeof createFigures>
 
-export function createFigures (app: FastifyInstance): ModelFigures {
-  let figures: ModelFigures | null = null
-  whenMeasured(app, ({ Counter, Histogram }, registry) => {
-    const registers = [registry]
-    const of = ['provider', 'model'] as const
-    const tokens = new Counter({
-      name: 'tenantry_llm_tokens_total',
-      help: 'Tokens of calls of models.',
-      labelNames: [...of, 'kind'],
-      registers
-    })
-    const cost = new Counter({ name: 'tenantry_llm_cost_usd_total', help: 'Cost of calls of models, in USD.', labelNames: of, registers })
-    const first = new Histogram({
+export function createFigures (app: FastifyInstance) {
+  const ofModel = ['provider', 'model'] as const
+  const countTokens = createCounter(app, {
+    name: 'tenantry_llm_tokens_total',
+    help: 'Tokens of calls of models.',
+    labelNames: [...ofModel, 'kind']
+  })
+  const countCost = createCounter(app, {
+    name: 'tenantry_llm_cost_usd_total',
+    help: 'Cost of calls of models, in USD.',
+    labelNames: ofModel
+  })
+  const countError = createCounter(app, {
+    name: 'tenantry_llm_errors_total',
+    help: 'Calls of models that failed at the provider, by the code of the error.',
+    labelNames: [...ofModel, 'code']
+  })
+  let first: Histogram<typeof ofModel[number]> | null = null
+  whenMeasured(app, ({ Histogram }, registry) => {
+    first = new Histogram({
       name: 'tenantry_llm_time_to_first_token_seconds',
       help: 'Time from the request to a chat model to the first token.',
-      labelNames: of,
+      labelNames: ofModel,
       buckets,
-      registers
+      registers: [registry]
     })
-    const errors = new Counter({
-      name: 'tenantry_llm_errors_total',
-      help: 'Calls of models that failed at the provider, by the code of the error.',
-      labelNames: [...of, 'code'],
-      registers
-    })
-    figures = {
-      used ({ provider, id: model }, usage) {
-        tokens.inc({ provider, model, kind: 'input' }, usage.inputTokens)
-        tokens.inc({ provider, model, kind: 'output' }, usage.outputTokens)
-        cost.inc({ provider, model }, usage.cost)
-      },
-      began: ({ provider, id: model }, seconds) => first.observe({ provider, model }, seconds),
-      failed: ({ provider, id: model }, code) => errors.inc({ provider, model, code })
-    }
   })
   return {
-    used: (model, usage) => figures?.used(model, usage),
-    began: (model, seconds) => figures?.began(model, seconds),
-    failed: (model, code) => figures?.failed(model, code)
+    used ({ provider, id: model }: Labelled, { inputTokens, outputTokens, cost }: ModelUsage): void {
+      countTokens({ provider, model, kind: 'input' }, inputTokens)
+      countTokens({ provider, model, kind: 'output' }, outputTokens)
+      countCost({ provider, model }, cost)
+    },
+    /** Seconds from the request to the first token. */
+    began ({ provider, id: model }: Labelled, seconds: number): void {
+      first?.observe({ provider, model }, seconds)
+    },
+    /** `code`: the code in the error catalogue. */
+    failed ({ provider, id: model }: Labelled, code: string): void {
+      countError({ provider, model, code })
+    }
   }
 }

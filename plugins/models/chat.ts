@@ -8,13 +8,13 @@ import { markCharged } from '../../lib/models/failures.js'
 import { checkMessages, promptOf } from '../../lib/models/prompt.js'
 import type { ProviderRequest } from '../../lib/models/provider-request.js'
 import { compileResponseFormat, type ResponseFormat } from '../../lib/models/response-format.js'
-import { readRound, Received, startRound } from '../../lib/models/round.js'
+import { readRound, Received, type RoundReader } from '../../lib/models/round.js'
 import { addUsage, countPrompt, countTokens, noUsage, type Tokens } from '../../lib/models/tokens.js'
 import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { Llm } from '../../lib/schema/agent.js'
 import { type CallParts, failedCall } from './call-parts.js'
 import type { Call } from './calls.js'
-import type { Charges, Payer } from './charges.js'
+import type { Charge, Payer } from './charges.js'
 import { runTools, schemasOf } from './tools.js'
 
 const defaultMaxOutputTokens = 1000
@@ -77,11 +77,11 @@ async function * converse (
 ): AsyncGenerator<ChatEvent, void, undefined> {
   const prepared = prepare(parts, call)
   const { info, payer, format, rounds } = prepared
-  const apiKey = await parts.keys.of(tenantRef(call.tenant))
+  const apiKey = await parts.keys.of(payer.tenant)
   const counted = await parts.charges.count(payer)
   let under
   try {
-    under = await parts.calls.begin(tenantRef(call.tenant), call.signal)
+    under = await parts.calls.begin(payer.tenant, call.signal)
   } catch (error) {
     await counted.give()
     throw error
@@ -161,8 +161,8 @@ class Round {
   readonly #bound: TimeBound
   readonly #signal: AbortSignal
   #request: ProviderRequest | null = null
-  #charge: Awaited<ReturnType<Charges['reserve']>> | null = null
-  #reader: Awaited<ReturnType<typeof startRound>> | null = null
+  #charge: Charge | null = null
+  #reader: RoundReader | null = null
   #startedAt = 0
   #hasFailed = false
 
@@ -196,7 +196,8 @@ class Round {
     this.#startedAt = performance.now()
     try {
       const model = provider.chat({ model: info.id, apiKey: this.#apiKey })
-      this.#reader = await startRound(model, { ...options, prompt, abortSignal: request.signal })
+      const { stream } = await model.doStream({ ...options, prompt, abortSignal: request.signal })
+      this.#reader = stream.getReader()
     } catch (error) {
       throw this.#failureOf(error)
     }

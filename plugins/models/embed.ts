@@ -20,13 +20,7 @@ export interface EmbedParts extends CallParts {
   readonly info: ModelInfo
 }
 
-export interface Embedder {
-  /** null until the document sets it or a first call shows it. */
-  readonly dimensions: number | null
-  embed(call: EmbedCall): Promise<Embedded>
-}
-
-export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log }: EmbedParts): Embedder {
+export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log }: EmbedParts) {
   let dimensions = embedding.dimensions ?? null
   const providerOptions = embedding.dimensions === undefined ? {} : provider.embeddingOptions(embedding.dimensions)
 
@@ -48,7 +42,8 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     try {
       const result = await model.doEmbed({ values, providerOptions, abortSignal: call.signal })
       // Some servers report 0 tokens.
-      if (Number.isSafeInteger(result.usage?.tokens) && (result.usage?.tokens ?? 0) > 0) counted = result.usage?.tokens ?? tokens
+      const reported = result.usage?.tokens ?? 0
+      if (Number.isSafeInteger(reported) && reported > 0) counted = reported
       const embeddings = checked(result.embeddings, values.length, expected)
       const usage = await charge.settle({ input: counted, output: 0 })
       figures.used(info, usage)
@@ -88,21 +83,23 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
   }
 
   return {
-    get dimensions () {
+    /** null until the document sets it or a first call shows it. */
+    get dimensions (): number | null {
       return dimensions
     },
-    async embed (call) {
+    async embed (call: EmbedCall): Promise<Embedded> {
       const texts = call.texts.map(storable)
       if (texts.length === 0 || texts.length > maxTexts) throw failure('badRequest', { message: `Expected 1 to ${maxTexts} texts` })
       if (texts.reduce((sum, { length }) => sum + length, 0) > maxText) {
         throw failure('badRequest', { message: `The texts have more than ${maxText} characters` })
       }
       if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
-      const apiKey = await keys.of(tenantRef(call.tenant))
-      const counted = await charges.count({ tenant: tenantRef(call.tenant), user: call.user, price: info.price })
+      const tenant = tenantRef(call.tenant)
+      const apiKey = await keys.of(tenant)
+      const counted = await charges.count({ tenant, user: call.user, price: info.price })
       let usage = noUsage
       try {
-        const under = await calls.begin(tenantRef(call.tenant), call.signal)
+        const under = await calls.begin(tenant, call.signal)
         try {
           const model = provider.embedding({ model: info.id, apiKey })
           const size = Math.min(textsPerRequest, await model.maxEmbeddingsPerCall ?? textsPerRequest)

@@ -49,11 +49,16 @@ export default definePlugin<ModelsOptions>({
       secrets: optional(app, 'secrets'),
       charges: createCharges({ usage: optional(app, 'usage'), limits: optional(app, 'resourceLimits') }),
       figures: createFigures(app),
-      toolSources: () => [tools(), servers()].filter((source) => source !== null),
       log: app.log
     })
     app.decorate('models', service.models)
     whenStopping(app, () => service.close())
-    return (group) => modelRoutes(group, service, optional(app, 'files'), heartbeatMs)
+    return (group) =>
+      modelRoutes(group, service, {
+        files: optional(app, 'files'),
+        // The tool of a route hides a tool of a server with the same name.
+        toolSources: () => [tools(), servers()].filter((source) => source !== null),
+        heartbeatMs
+      })
   }
 })

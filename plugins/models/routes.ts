@@ -4,7 +4,7 @@ import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { pageIn, pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import type { ChatCall, ChatResult } from '../../lib/models/types.js'
+import type { ChatCall, ChatResult, ToolSource } from '../../lib/models/types.js'
 import type {} from '../auth/index.js'
 import type { Files } from '../files/types.js'
 import { limitedUser } from '../resource-limits/service.js'
@@ -13,29 +13,32 @@ import { sendEvents } from './event-stream.js'
 import { readMessages } from './images.js'
 import { ChatBody, ChatResponse, ModelList, ModelQuery, StreamBody } from './schemas.js'
 import type { ModelsService } from './service.js'
+import { findTools } from './tools.js'
 
 const tags = ['Models']
 const config = { access: 'user' } as const
 const chatErrors = callerErrors(402, 413, 415, 424, 502, 504)
 
+export interface ModelRouteParts {
+  readonly files: () => Files | null
+  readonly toolSources: () => readonly ToolSource[]
+  readonly heartbeatMs: number | undefined
+}
+
 export function modelRoutes (
   app: FastifyGroup,
-  { chat, models, findTools }: ModelsService,
-  files: () => Files | null,
-  heartbeatMs: number | undefined
+  { chat, models }: ModelsService,
+  { files, toolSources, heartbeatMs }: ModelRouteParts
 ): void {
   async function callOf (request: FastifyRequest & { readonly body: ChatBody }, signal: AbortSignal): Promise<ChatCall> {
-    const { messages, model, maxOutputTokens, temperature, responseFormat, tools: names = [] } = request.body
+    const { messages, tools: names = [], ...settings } = request.body
     const tenant = tenantOf(request)
     return {
+      ...settings,
       tenant,
       user: limitedUser(request),
       messages: await readMessages(request, tenant, messages, files()),
-      tools: await findTools(names, request),
-      model,
-      maxOutputTokens,
-      temperature,
-      responseFormat,
+      tools: await findTools(toolSources(), names, request),
       signal
     }
   }

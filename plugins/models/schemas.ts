@@ -3,10 +3,10 @@ import { type Static, Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { maxImages, maxMessages, maxParts, maxText } from '../../lib/models/prompt.js'
 import { ModelInfo, ModelUsage } from '../../lib/models/types.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 
-export const ImagePart = ClosedObject({
+const ImagePart = ClosedObject({
   type: Type.Literal('image'),
   fileId: Type.String({ format: 'uuid', description: 'The id of a file of the tenant: a PNG, JPEG, WebP or GIF image of at most 5 MB.' })
 })
@@ -30,48 +30,32 @@ export const Message = named(
 
 const chat = {
   messages: Type.Array(Message, { minItems: 1, maxItems: maxMessages, description: 'The messages of the conversation, oldest first.' }),
-  model: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 200,
-      description: 'The name of a model of the kind `chat` from `GET /llm/models`. Default: the model of the document.'
-    })
+  model: Optional.String(
+    'The name of a model of the kind `chat` from `GET /llm/models`. Default: the model of the document.',
+    { minLength: 1, maxLength: 200 }
   ),
-  maxOutputTokens: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000,
-      description:
-        'The maximum number of tokens of the response. The default and the upper limit are set by the document, 1000 if it sets none.'
-    })
+  maxOutputTokens: Optional.Integer(
+    'The maximum number of tokens of the response. The default and the upper limit are set by the document, 1000 if it sets none.',
+    { minimum: 1, maximum: 1_000_000 }
   ),
-  temperature: Type.Optional(
-    Type.Number({ minimum: 0, maximum: 2, description: 'The sampling temperature. Default: the default of the model.' })
+  temperature: Optional.Number('The sampling temperature. Default: the default of the model.', { minimum: 0, maximum: 2 }),
+  responseFormat: Optional.Map(
+    'A JSON Schema of the type `object`, at most 32,768 characters. The response is JSON that matches it. Not supported: `pattern`, `patternProperties`, `uniqueItems`, and recursive references.',
+    Type.Unknown()
   ),
-  responseFormat: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), {
-      description:
-        'A JSON Schema of the type `object`, at most 32,768 characters. The response is JSON that matches it. Not supported: `pattern`, `patternProperties`, `uniqueItems`, and recursive references.'
-    })
-  ),
-  tools: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
-      maxItems: 50,
-      uniqueItems: true,
-      description: 'The names of the tools that the model may call.'
-    })
+  tools: Optional.Array(
+    'The names of the tools that the model may call.',
+    Type.String({ minLength: 1, maxLength: 200 }),
+    { maxItems: 50, uniqueItems: true }
   )
 }
 
 export const ChatBody = named('ChatRequest', ClosedObject(chat))
 export const StreamBody = named(
   'ChatStreamRequest',
-  ClosedObject(
-    { ...chat, stream: Type.Optional(Type.Boolean({ description: 'If false, the response is that of `POST /llm/chat`. Default: true.' })) }
-  )
+  ClosedObject({ ...chat, stream: Optional.Boolean('If false, the response is that of `POST /llm/chat`. Default: true.') })
 )
 export type ChatBody = Static<typeof ChatBody>
-export type StreamBody = Static<typeof StreamBody>
 
 export const ChatResponse = named(
   'ChatResponse',
@@ -79,19 +63,17 @@ export const ChatResponse = named(
     id: Type.String(),
     model: Type.String(),
     message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
-    object: Type.Optional(Type.Unknown({ description: 'The response as a value, if the request has `responseFormat`.' })),
+    object: Optional.Unknown('The response as a value, if the request has `responseFormat`.'),
     finishReason: Type.String(
       { description: 'The reason why the model stopped: `stop`, `length`, `content-filter`, `tool-calls` or `other`.' }
     ),
-    toolCalls: Type.Optional(
-      Type.Array(Type.Object({ name: Type.String(), ok: Type.Boolean() }), {
-        description: 'The called tools in order, if the request has `tools`.'
-      })
+    toolCalls: Optional.Array(
+      'The called tools in order, if the request has `tools`.',
+      Type.Object({ name: Type.String(), ok: Type.Boolean() })
     ),
     usage: named('ModelUsage', ModelUsage)
   })
 )
 
 export const ModelQuery = ClosedObject(pageQuery('Models'))
-export type ModelQuery = Static<typeof ModelQuery>
 export const ModelList = ListOf(named('Model', ModelInfo))

@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
 import { countTokens } from '../../lib/models/tokens.js'
-import type { ChatResult, ModelInfo, Models, ToolSource } from '../../lib/models/types.js'
+import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
 import type { Model } from '../../lib/schema/agent.js'
 import type { Secrets } from '../secrets/service.js'
 import { createKeys } from './call-parts.js'
@@ -13,7 +13,6 @@ import { createCalls } from './calls.js'
 import type { Charges, ModelFigures } from './charges.js'
 import { type Chat, createChat } from './chat.js'
 import { createEmbedder } from './embed.js'
-import { createToolFinder, type ToolFinder } from './tools.js'
 
 export interface ModelsParts {
   readonly settings: AgentSettings
@@ -21,21 +20,13 @@ export interface ModelsParts {
   readonly charges: Charges
   readonly figures: ModelFigures
   readonly log: FastifyBaseLogger
-  /** Of the plugins that are registered; the tool of an earlier one comes first. */
-  readonly toolSources: () => readonly ToolSource[]
 }
 
 /** The service, and the methods for its plugin. */
-export interface ModelsService {
-  readonly models: Models
-  readonly findTools: ToolFinder
-  /** Rejects without `agent.llm`. */
-  readonly chat: Chat
-  close(): Promise<void>
-}
+export type ModelsService = Awaited<ReturnType<typeof createModels>>
 
 /** Rejects if a package of a provider is missing. */
-export async function createModels ({ settings, secrets, charges, figures, log, toolSources }: ModelsParts): Promise<ModelsService> {
+export async function createModels ({ settings, secrets, charges, figures, log }: ModelsParts) {
   const { llm, embedding } = settings
   const list = settings.models.map(infoOf).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
@@ -85,9 +76,9 @@ export async function createModels ({ settings, secrets, charges, figures, log, 
   }
   return {
     models,
-    findTools: createToolFinder(toolSources),
+    /** Rejects without `agent.llm`. */
     chat,
-    async close () {
+    async close (): Promise<void> {
       await calls.close()
       await connections.close()
     }

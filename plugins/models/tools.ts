@@ -13,7 +13,7 @@ const maxCalls = 16 // of a round
 const maxResult = 100_000 // characters of JSON
 const maxRunMs = 120_000
 
-export interface ToolResult {
+interface ToolResult {
   readonly outcome: ToolCallOutcome
   readonly part: LanguageModelV3ToolResultPart
   readonly tokens: number
@@ -60,20 +60,20 @@ function failed (error: string) {
   return { value: JSON.stringify({ error }), ok: false }
 }
 
-/** Finds tools by name. Rejects with `validationFailed` for names that no source knows. */
-export type ToolFinder = (names: readonly string[], request: FastifyRequest) => Promise<ModelTool[]>
-
-export function createToolFinder (sources: () => readonly ToolSource[]): ToolFinder {
-  return async (names, request) => {
-    if (names.length === 0) return []
-    const found = new Map<string, ModelTool>()
-    for (const source of sources()) {
-      for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
-    }
-    return names.map((name, index) => {
-      const tool = found.get(name)
-      if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')
-      return tool
-    })
+/** Finds tools by name, those of the first source first. Throws `validationFailed` for names that no source knows. */
+export async function findTools (
+  sources: readonly ToolSource[],
+  names: readonly string[],
+  request: FastifyRequest
+): Promise<ModelTool[]> {
+  if (names.length === 0) return []
+  const found = new Map<string, ModelTool>()
+  for (const source of sources) {
+    for (const [name, tool] of await source.resolve(names, request)) if (!found.has(name)) found.set(name, tool)
   }
+  return names.map((name, index) => {
+    const tool = found.get(name)
+    if (tool === undefined) throw invalidInput(`/body/tools/${index}`, 'is not the name of a tool that this caller can use', 'enum')
+    return tool
+  })
 }
