@@ -2,7 +2,6 @@
  * Chat with a language model that searches the tenant's documents and calls tools with the rights of the caller. Conversations are
  * stored for each user.
  */
-import type { Static } from 'typebox'
 import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
@@ -39,15 +38,15 @@ export default definePlugin<AgentOptions>({
     const { models, log } = app
     const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
     const embeddings = optional(app, 'embeddings')
-    const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
-    const store = createConversationStore(dbFor)
+    const servers = optional(app, 'mcpServers')
     const service = createAgent({
       settings: { timeoutMs: 300_000, ...chat, maxOutputTokens },
-      store,
+      store: createConversationStore(dbFor),
       dbFor,
       models,
       embeddings,
-      tools: () => ({ tools: tools(), servers: servers() }),
+      tools: optional(app, 'tools'),
+      servers,
       log,
       now
     })
@@ -56,7 +55,7 @@ export default definePlugin<AgentOptions>({
       return true
     }, { onError: (err) => log.warn({ err }, 'the vector store cannot be reached') })
 
-    async function health (tenant: Owner): Promise<Static<typeof AgentHealth>> {
+    async function health (tenant: Owner): Promise<AgentHealth> {
       const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'
       return {
         status: vectorStore === 'down' ? 'degraded' : 'ok',

@@ -10,6 +10,8 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
+import { noUsage } from '../../lib/models/tokens.js'
+import type { ToolCallOutcome } from '../../lib/models/types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { callerOf, isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -18,7 +20,7 @@ import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { AgentHealth, ChatBody, ChatResponse, ConversationList, ConversationWithMessages } from './schemas.js'
 import type { AgentService } from './service.js'
-import type { AgentEvent, Citation, Conversation, ConversationOwner } from './types.js'
+import type { AgentEvent, Citation, ConversationOwner } from './types.js'
 
 const tags = ['Agent']
 const config = { access: 'user' } as const
@@ -28,7 +30,7 @@ const ListQuery = ClosedObject(pageQuery('Conversations'))
 export interface AgentRouteOptions {
   /** Milliseconds between comments of event streams. */
   readonly heartbeatMs?: number | undefined
-  readonly health: (tenant: Owner) => Promise<Static<typeof AgentHealth>>
+  readonly health: (tenant: Owner) => Promise<AgentHealth>
 }
 
 export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbeatMs, health }: AgentRouteOptions): void {
@@ -78,10 +80,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.list(ownerOf(request), page)
-    return {
-      data: data.map((conversation) => ({ ...shown(conversation), messages: conversation.messages })),
-      pagination: { ...page, total }
-    }
+    return { data, pagination: { ...page, total } }
   })
 
   app.get('/agent/conversations/:id', {
@@ -93,14 +92,9 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       response: { 200: ConversationWithMessages, ...callerErrors() }
     }
   }, async (request) => {
-    const conversation = await service.read(ownerOf(request), request.params.id)
-    const messages = conversation.history.map(({ role, content, citations, createdAt }) => ({
-      role,
-      content,
-      ...citations.length > 0 && { citations },
-      createdAt
-    }))
-    return { ...shown(conversation), messages }
+    const { history, ...conversation } = await service.read(ownerOf(request), request.params.id)
+    const messages = history.map(({ citations, ...message }) => ({ ...message, ...citations.length > 0 && { citations } }))
+    return { ...conversation, messages }
   })
 
   app.delete('/agent/conversations/:id', {
@@ -123,9 +117,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       summary: 'Check the health of models, documents and tools',
       response: { 200: AgentHealth, ...callerErrors() }
     }
-  }, async (request) => {
-    return await health(tenantOf(request))
-  })
+  }, async (request) => await health(tenantOf(request)))
 }
 
 /** Throws `tenantRequired`, and `badRequest` for a user id that the database cannot store. */
@@ -140,16 +132,12 @@ function ownerOf (request: FastifyRequest): ConversationOwner {
   return { tenant, user: caller.sub, platform: isPlatformAdmin(caller) }
 }
 
-function shown ({ id, title, createdAt, updatedAt }: Conversation) {
-  return { id, title, createdAt, updatedAt }
-}
-
 async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatResponse>> {
   let conversationId = ''
   let citations: readonly Citation[] = []
   let content = ''
-  const toolCalls: Array<{ name: string, ok: boolean }> = []
-  let usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, cost: 0 }
+  const toolCalls: ToolCallOutcome[] = []
+  let usage = noUsage
   for await (const event of events) {
     if (event.type === 'start') ({ conversationId, citations } = event)
     else if (event.type === 'content') content += event.text

@@ -3,10 +3,10 @@ import { type Static, Type } from 'typebox'
 import { ListOf } from '../../lib/http/page.js'
 import { Time } from '../../lib/http/schemas.js'
 import { ModelUsage } from '../../lib/models/types.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 
-export const maxMessage = 32_000 // characters
+const maxMessage = 32_000 // characters
 
 const Id = Type.String({ format: 'uuid' })
 const Citation = named(
@@ -21,16 +21,11 @@ const Citations = Type.Array(Citation, { description: 'The chunks of documents g
 
 export const ChatBody = ClosedObject({
   message: Type.String({ minLength: 1, maxLength: maxMessage }),
-  conversationId: Type.Optional(
-    Type.String({ format: 'uuid', description: 'The id of the conversation to continue. Default: a new conversation.' })
-  ),
-  stream: Type.Optional(Type.Boolean({ description: 'Send the response as server-sent events. Default: false.' })),
-  documents: Type.Optional(
-    Type.Boolean({ description: "Search the tenant's documents and give matching chunks to the model. Default: true." })
-  ),
-  tools: Type.Optional(Type.Boolean({ description: "Allow the model to call tools with the caller's permissions. Default: false." }))
+  conversationId: Optional.String('The id of the conversation to continue. Default: a new conversation.', { format: 'uuid' }),
+  stream: Optional.Boolean('Send the response as server-sent events. Default: false.'),
+  documents: Optional.Boolean("Search the tenant's documents and give matching chunks to the model. Default: true."),
+  tools: Optional.Boolean("Allow the model to call tools with the caller's permissions. Default: false.")
 })
-export type ChatBody = Static<typeof ChatBody>
 
 export const ChatResponse = named(
   'AgentChat',
@@ -71,6 +66,7 @@ export const ConversationWithMessages = named(
 )
 
 const Part = (description: string) => Type.Enum(['up', 'down', 'off'], { description })
+export type AgentHealth = Static<typeof AgentHealth>
 export const AgentHealth = named(
   'AgentHealth',
   Type.Object({

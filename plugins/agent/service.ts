@@ -9,7 +9,9 @@ import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
+import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { ChatResult, Models, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import type { Chat } from '../../lib/schema/agent.js'
 import type { Embeddings } from '../embeddings/types.js'
 import type { McpServers } from '../mcp-client/types.js'
 import type { Tools } from '../tools/types.js'
@@ -19,25 +21,6 @@ import type { AgentEvent, Conversation, ConversationMessage, ConversationOwner, 
 
 const maxTools = 128 // that are offered to a model
 
-interface ToolSources {
-  readonly tools: Tools | null
-  /** null without MCP servers. */
-  readonly servers: McpServers | null
-}
-
-/** @param names the document's tools; undefined for all tools of the caller */
-async function chatTools (
-  { tools, servers }: ToolSources,
-  names: readonly string[] | undefined,
-  request: FastifyRequest
-): Promise<ModelTool[]> {
-  const listed = names ?? [...(await tools?.listed(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
-  const offered = listed.slice(0, maxTools)
-  const found = [...(await tools?.resolve(offered, request))?.values() ?? [], ...(await servers?.resolve(offered, request))?.values() ?? []]
-  // A route's tool has precedence. Names for models have no dot.
-  return limitedTools(found)
-}
-
 const maxExcerpts = 8
 const maxQuery = 4000 // characters of a message that are used as the search query
 const maxTitle = 100 // characters
@@ -46,11 +29,7 @@ const toolsShare = 0.25 // of the context, for the results of tools
 const margin = 200 // tokens for message frames that the count does not include
 
 /** The document's `agent.chat`, and the tokens of a response. */
-export interface AgentSettings {
-  readonly system?: string | undefined
-  /** Names of tools. Default: all tools of the caller. */
-  readonly tools?: readonly string[] | undefined
-  readonly maxRounds?: number | undefined
+export interface AgentSettings extends Chat {
   readonly maxOutputTokens: number
   /** The limit for a whole response. */
   readonly timeoutMs: number
@@ -93,24 +72,35 @@ export interface AgentParts {
   readonly models: Models
   /** null: documents are not searched. */
   readonly embeddings: () => Pick<Embeddings, 'search'> | null
-  readonly tools: () => ToolSources
+  readonly tools: () => Tools | null
+  readonly servers: () => McpServers | null
   readonly log: FastifyBaseLogger
   /** Milliseconds since 1970. */
   readonly now: () => number
 }
 
-export function createAgent ({ settings, store, dbFor, models, embeddings, tools, log, now }: AgentParts): AgentService {
+export function createAgent ({ settings, store, dbFor, models, embeddings, tools, servers, log, now }: AgentParts): AgentService {
+  /** The tools of the document, or else all tools of the caller. */
+  async function chatTools (request: FastifyRequest): Promise<ModelTool[]> {
+    const [ofRoutes, ofServers] = [tools(), servers()]
+    const names = settings.tools ??
+      [...(await ofRoutes?.listed(request) ?? []).map(({ name }) => name), ...await ofServers?.names(request) ?? []]
+    const offered = names.slice(0, maxTools)
+    // A route's tool has precedence. Names for models have no dot.
+    return limitedTools([
+      ...(await ofRoutes?.resolve(offered, request))?.values() ?? [],
+      ...(await ofServers?.resolve(offered, request))?.values() ?? []
+    ])
+  }
+
   /** Chunks of documents that match the message, best first. */
   async function search (
     { owner: { tenant }, user, message }: ChatInput,
     signal: AbortSignal
-  ): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage | null }> {
-    const found = await embeddings()?.search(tenant, { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' }, {
-      user,
-      signal
-    })
-    if (found === undefined) return { excerpts: [], usage: null }
-    return { excerpts: found.results.map(({ id, chunk, content, score }) => ({ id, chunk, content, score })), usage: found.usage }
+  ): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage }> {
+    const search = { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' } as const
+    const found = await embeddings()?.search(tenant, search, { user, signal })
+    return { excerpts: found?.results ?? [], usage: found?.usage ?? noUsage }
   }
 
   /** The maximum tokens of a prompt. */
@@ -147,8 +137,8 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw failure('notFound')
     const id = conversationId ?? randomUUID()
     const history = conversationId === undefined ? [] : await store.messages(tenant, conversationId)
-    const offered = input.tools ? await chatTools(tools(), settings.tools, input.request) : []
-    const found = input.documents ? await search(input, signal) : { excerpts: [], usage: null }
+    const offered = input.tools ? await chatTools(input.request) : []
+    const found = input.documents ? await search(input, signal) : { excerpts: [], usage: noUsage }
     const { messages, excerpts } = promptOf({
       system: settings.system,
       hasTools: offered.length > 0,
@@ -167,7 +157,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     }
     for await (const event of models.stream(call)) {
       if (event.type === 'begun') yield { type: 'start', conversationId: id, citations: excerpts.map(citationOf) }
-      else if (event.type === 'usage') yield { ...event, ...sum(event, found.usage) }
+      else if (event.type === 'usage') yield { ...event, ...addUsage(event, found.usage) }
       else if (event.type !== 'done') yield event
       else {
         await keep(input, id, excerpts, event.result)
@@ -180,18 +170,14 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
   return {
     async * chat (input) {
       const over = new AbortController()
-      const leave = () => over.abort(input.signal.reason)
       const timer = setTimeout(
         () => over.abort(failure('providerTimeout', { message: `The response took more than ${settings.timeoutMs} ms` })),
         settings.timeoutMs
       )
-      if (input.signal.aborted) leave()
-      input.signal.addEventListener('abort', leave, { once: true })
       try {
-        yield * respond(input, over.signal)
+        yield * respond(input, AbortSignal.any([input.signal, over.signal]))
       } finally {
         clearTimeout(timer)
-        input.signal.removeEventListener('abort', leave)
         // Ends the call if the reader leaves the iteration.
         over.abort(failure('stopping', { message: 'The response has ended' }))
       }
@@ -221,15 +207,4 @@ function titleOf (message: string): string {
 
 function citationOf ({ id, chunk, score }: Excerpt) {
   return { id, chunk, score }
-}
-
-function sum (usage: ModelUsage, other: ModelUsage | null): ModelUsage {
-  const { inputTokens, outputTokens, totalTokens, cost } = usage
-  if (other === null) return { inputTokens, outputTokens, totalTokens, cost }
-  return {
-    inputTokens: inputTokens + other.inputTokens,
-    outputTokens: outputTokens + other.outputTokens,
-    totalTokens: totalTokens + other.totalTokens,
-    cost: cost + other.cost
-  }
 }

@@ -1,5 +1,5 @@
 /** The SQL of conversations. */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely'
 import { type IdempotencyClaim, markClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
@@ -15,14 +15,16 @@ const maxBytes = 1_048_576 // of a conversation; the oldest messages are removed
 const maxContent = 200_000 // characters of a message
 const maxConversations = 500 // of a user; the least recently used are removed first
 
-export type NewMessage = Omit<ConversationMessage, 'createdAt'>
+const columns = ['id', 'title', 'messages', 'created_at as createdAt', 'updated_at as updatedAt'] as const
+
+type Writer = Transaction<SystemTables>
 
 /** An addition to a conversation. */
 export interface Turn {
   readonly id: string
   /** The title of a new conversation; null for an existing one. */
   readonly title: string | null
-  readonly messages: readonly NewMessage[]
+  readonly messages: ReadonlyArray<Omit<ConversationMessage, 'createdAt'>>
   readonly at: Date
 }
 
@@ -30,34 +32,26 @@ export type ConversationStore = ReturnType<typeof createConversationStore>
 
 /** @param dbFor runs the statements of a tenant */
 export function createConversationStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
-  const ofOwner = ({ tenant, user, platform }: ConversationOwner) =>
-    dbFor(tenant).selectFrom(conversations)
-      .where('tenant_id', '=', tenant).where('user_id', '=', user).where('platform', '=', platform)
+  const ofOwner = (owner: ConversationOwner) => dbFor(owner.tenant).selectFrom(conversations).where(isOwnedBy(owner))
 
   return {
     /** A page of the user's conversations, last used first, and their total number. */
     async list (owner: ConversationOwner, { limit, offset }: Page): Promise<{ data: Conversation[], total: number }> {
-      const rows = await ofOwner(owner).selectAll().orderBy('updated_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
+      const data = await ofOwner(owner).select(columns).orderBy('updated_at', 'desc').orderBy('id').limit(limit).offset(offset).execute()
       const { total } = await ofOwner(owner).select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
-      return { data: rows.map(conversationOf), total }
+      return { data, total }
     },
 
     /** null for a conversation of another user or tenant. */
     async find (owner: ConversationOwner, id: string): Promise<Conversation | null> {
-      const row = await ofOwner(owner).selectAll().where('id', '=', id).executeTakeFirst()
-      return row === undefined ? null : conversationOf(row)
+      return await ofOwner(owner).select(columns).where('id', '=', id).executeTakeFirst() ?? null
     },
 
     /** The stored messages, oldest first. */
     async messages (tenant: Owner, id: string): Promise<ConversationMessage[]> {
-      const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at'])
+      const rows = await dbFor(tenant).selectFrom(messages).select(['role', 'content', 'citations', 'created_at as createdAt'])
         .where('tenant_id', '=', tenant).where('conversation_id', '=', id).orderBy('position', 'desc').limit(maxMessages).execute()
-      return rows.reverse().map(({ role, content, citations, created_at: createdAt }) => ({
-        role,
-        content,
-        citations: citations ?? [],
-        createdAt
-      }))
+      return rows.reverse().map((message) => ({ ...message, citations: message.citations ?? [] }))
     },
 
     /** Adds the messages. Returns false if the conversation or the tenant was deleted meanwhile. */
@@ -66,7 +60,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
         if (!await lockTenant(writer, owner.tenant, 'shared')) return false
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
         if (turn.title !== null) {
-          await insert(writer, owner, { ...turn, title: turn.title })
+          await insert(writer, owner, turn, turn.title)
           await removeOld(writer, owner, turn.id)
         }
         return await append(writer, owner, turn)
@@ -74,21 +68,14 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
     },
 
     /** Deletes the conversation with its messages. Returns false if the user has no such conversation. */
-    async remove (writer: Transaction<SystemTables>, { tenant, user, platform }: ConversationOwner, id: string): Promise<boolean> {
-      const row = await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', '=', id)
-        .where('user_id', '=', user).where('platform', '=', platform).returning('id').executeTakeFirst()
+    async remove (writer: Writer, owner: ConversationOwner, id: string): Promise<boolean> {
+      const row = await writer.deleteFrom(conversations).where(isOwnedBy(owner)).where('id', '=', id).returning('id').executeTakeFirst()
       return row !== undefined
     }
   }
 }
 
-type Writer = Transaction<SystemTables>
-
-async function insert (
-  writer: Writer,
-  { tenant, user, platform }: ConversationOwner,
-  { id, title, at }: Turn & { readonly title: string }
-): Promise<void> {
+async function insert (writer: Writer, { tenant, user, platform }: ConversationOwner, { id, at }: Turn, title: string): Promise<void> {
   await writer.insertInto(conversations).values({
     tenant_id: tenant,
     id,
@@ -104,10 +91,10 @@ async function insert (
 }
 
 /** The new conversation stays, even if the clock was set back. */
-async function removeOld (writer: Writer, { tenant, user, platform }: ConversationOwner, added: string): Promise<void> {
-  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user)
-    .where('platform', '=', platform).where('id', '<>', added).orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations - 1)
-  await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
+async function removeOld (writer: Writer, owner: ConversationOwner, added: string): Promise<void> {
+  const old = writer.selectFrom(conversations).select('id').where(isOwnedBy(owner)).where('id', '<>', added)
+    .orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations - 1)
+  await writer.deleteFrom(conversations).where('tenant_id', '=', owner.tenant).where('id', 'in', old).execute()
 }
 
 async function append (writer: Writer, { tenant }: ConversationOwner, { id, messages: added, at }: Turn): Promise<boolean> {
@@ -156,14 +143,6 @@ async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: n
   return { messages: count, bytes }
 }
 
-function conversationOf (
-  { id, title, messages, created_at: createdAt, updated_at: updatedAt }: {
-    id: string,
-    title: string,
-    messages: number,
-    created_at: Date,
-    updated_at: Date
-  }
-): Conversation {
-  return { id, title, messages, createdAt, updatedAt }
+function isOwnedBy ({ tenant, user, platform }: ConversationOwner): RawBuilder<SqlBool> {
+  return sql`tenant_id = ${tenant} and user_id = ${user} and platform = ${platform}`
 }

@@ -3,6 +3,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Static } from 'typebox'
 import type { Actor } from '../../lib/database/audit.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -14,6 +15,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ModelUser } from '../../lib/models/types.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type { Job, Queue } from '../queue/index.js'
+import type { BatchStatus } from './schemas.js'
 import type { EmbeddingsService } from './service.js'
 import { contentTypes, type NewDocument } from './types.js'
 
@@ -22,14 +24,6 @@ export const batchTask = 'embeddings.batch'
 const maxOpen = 100 // batches of a tenant that are not completed
 const maxAttempts = 4 // of a document whose provider fails; then it has failed
 const keptDays = 7 // after the end of a batch
-
-export interface BatchState {
-  readonly batchId: string
-  readonly status: 'queued' | 'running' | 'completed'
-  readonly total: number
-  readonly done: number
-  readonly failed: readonly { readonly index: number, readonly error: string }[]
-}
 
 export interface BatchParts {
   readonly db: Kysely<SystemTables>
@@ -121,7 +115,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       return { batchId: id, total }
     },
 
-    async state (tenant: Owner, id: string): Promise<BatchState | null> {
+    async state (tenant: Owner, id: string): Promise<Static<typeof BatchStatus> | null> {
       const batch = await dbFor(tenant).selectFrom(batches).select(['status', 'total']).where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       if (batch === undefined) return null

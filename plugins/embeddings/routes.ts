@@ -96,7 +96,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
   }, async (request) => {
     const state = await batches.state(tenantOf(request), request.params.id)
     if (state === null) throw failure('notFound')
-    return { ...state, failed: [...state.failed] }
+    return state
   })
 
   app.get('/agent/embeddings/documents', {
@@ -110,10 +110,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.list(tenantOf(request), page)
-    return {
-      data: data.map(({ metadata, ...rest }) => ({ ...rest, metadata: { ...metadata } })),
-      pagination: { ...page, total }
-    }
+    return { data, pagination: { ...page, total } }
   })
 
   app.delete('/agent/embeddings/document/:id', {
@@ -138,7 +135,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
     const { body } = request
     checkFilter(body.filter ?? {}, '/body/filter')
     const { results, usage } = await service.search(tenantOf(request), body, callOf(request, reply))
-    return { results: results.map(({ metadata, ...found }) => ({ ...found, metadata: { ...metadata } })), usage }
+    return { results: [...results], usage }
   })
 
   app.post('/agent/embeddings/reindex', {

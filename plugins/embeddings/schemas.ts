@@ -6,7 +6,7 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { ModelUsage } from '../../lib/models/types.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { contentTypes, type NewDocument, searchModes } from './types.js'
@@ -88,28 +88,19 @@ export const Vectors = named(
 )
 
 export const Document = ClosedObject({
-  document: Type.Optional(
-    Type.String({ minLength: 1, maxLength: maxDocumentLength, description: 'The text of the document. Required without `fileId`.' })
-  ),
-  fileId: Type.Optional(
-    Type.String({
-      format: 'uuid',
-      description:
-        'The id of a file of the tenant to use instead of `document`; required for `application/pdf`. Text files are read as UTF-8.'
-    })
+  document: Optional.String('The text of the document. Required without `fileId`.', { minLength: 1, maxLength: maxDocumentLength }),
+  fileId: Optional.String(
+    'The id of a file of the tenant to use instead of `document`; required for `application/pdf`. Text files are read as UTF-8.',
+    { format: 'uuid' }
   ),
   contentType: Type.Enum([...contentTypes]),
-  metadata: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Metadata by which searches can filter: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.'
-    })
+  metadata: Optional.Map(
+    'Metadata by which searches can filter: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.',
+    Type.Unknown()
   ),
-  id: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: maxIdLength,
-      description: 'The id of the document. An existing document with this id is replaced. Default: a new UUID.'
-    })
+  id: Optional.String(
+    'The id of the document. An existing document with this id is replaced. Default: a new UUID.',
+    { minLength: 1, maxLength: maxIdLength }
   )
 })
 export const Put = named(
@@ -165,20 +156,16 @@ export const DocumentParams = Type.Object({ id: Type.String({ minLength: 1, maxL
 
 export const SearchBody = ClosedObject({
   query: Type.String({ minLength: 1, maxLength: maxQueryLength }),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'The maximum number of results. Default: 10.' })),
-  threshold: Type.Optional(
-    Type.Number({ minimum: 0, maximum: 1, description: 'The minimum score: a cosine similarity, or for `text` a rank. Default: none.' })
-  ),
+  limit: Optional.Integer('The maximum number of results. Default: 10.', { minimum: 1, maximum: 100 }),
+  threshold: Optional.Number('The minimum score: a cosine similarity, or for `text` a rank. Default: none.', { minimum: 0, maximum: 1 }),
   filter: Type.Optional(Type.Record(
     Type.String({ maxLength: maxNameLength }),
     Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()]),
     { maxProperties: maxFilterMembers, description: 'Members that the metadata of matching documents must have, with equal values.' }
   )),
-  mode: Type.Optional(
-    Type.Enum([...searchModes], {
-      description:
-        'The search mode. `vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both results combined by rank. Default: `vector`.'
-    })
+  mode: Optional.Enum(
+    'The search mode. `vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both results combined by rank. Default: `vector`.',
+    searchModes
   )
 })
 export const Results = named(
