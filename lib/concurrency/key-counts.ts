@@ -1,10 +1,19 @@
 /** Counts by key, such as the running calls of each tenant. A key without a count takes no memory. */
 export class KeyCounts<Key> {
   readonly #counts = new Map<Key, number>()
+  #total = 0
 
   /** The number of keys with a count. */
   get size (): number {
     return this.#counts.size
+  }
+
+  get total (): number {
+    return this.#total
+  }
+
+  entries (): Iterable<readonly [Key, number]> {
+    return this.#counts
   }
 
   of (key: Key): number {
@@ -12,6 +21,7 @@ export class KeyCounts<Key> {
   }
 
   add (key: Key, amount: number): void {
+    this.#total += amount
     const count = this.of(key) + amount
     if (count > 0) this.#counts.set(key, count)
     else this.#counts.delete(key)

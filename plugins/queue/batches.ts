@@ -6,7 +6,7 @@
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { InsertOptions, NewJob, Outcome } from './insert.js'
+import type { NewJob, Outcome } from './insert.js'
 
 const maxJobs = 100 // of one write,
 const maxBytes = 1_048_576 // and their bytes; one job may have more
@@ -27,12 +27,7 @@ export interface Item {
  */
 export type Write<Item> = (items: readonly Item[], tenant: Owner | undefined) => Promise<readonly Outcome[]>
 
-export interface Batches<Item> {
-  /** Resolves when the item is written. Rejects with `databaseBusy` if that would take too long. */
-  add(item: Item): Promise<Outcome>
-  /** The same in a separate write, for an item that may wait for another transaction. */
-  alone(item: Item): Promise<Outcome>
-}
+export type Batches<Of extends Item> = ReturnType<typeof createBatches<Of>>
 
 interface Waiting<Of extends Item> {
   readonly item: Of
@@ -41,11 +36,10 @@ interface Waiting<Of extends Item> {
   timer?: NodeJS.Timeout
 }
 
-export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
+export function createBatches<Of extends Item> (write: Write<Of>) {
   /** By tenant, in the order of their turns. */
   const waiting = new Map<Owner, Set<Waiting<Of>>>()
   const bytesOf = new KeyCounts<Owner>()
-  let waitingBytes = 0
   /** Tenants whose jobs are written again separately: their later jobs wait for that. */
   const separate = new Set<string>()
   let underWay = 0
@@ -87,12 +81,11 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   function enter (entry: Waiting<Of>): void {
     const { job: { tenant }, bytes } = entry.item
     const own = bytesOf.of(tenant)
-    if (own > 0 && (own + bytes > maxWaitingBytesOfTenant || waitingBytes + bytes > maxWaitingBytes)) return entry.reject(databaseBusy())
+    if (own > 0 && (own + bytes > maxWaitingBytesOfTenant || bytesOf.total + bytes > maxWaitingBytes)) return entry.reject(databaseBusy())
     const entries = waiting.get(tenant)
     if (entries === undefined) waiting.set(tenant, new Set([entry]))
     else entries.add(entry)
     bytesOf.add(tenant, bytes)
-    waitingBytes += bytes
     entry.timer = setTimeout(() => {
       leave(entry)
       entry.reject(databaseBusy())
@@ -107,7 +100,6 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
     entries?.delete(entry)
     if (entries?.size === 0) waiting.delete(tenant)
     bytesOf.add(tenant, -bytes)
-    waitingBytes -= bytes
   }
 
   /** Never rejects. */
@@ -147,17 +139,14 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   }
 
   return {
-    add: (item) => new Promise((resolve, reject) => enter({ item, resolve, reject })),
-    alone: (item) =>
+    /** Resolves when the item is written. Rejects with `databaseBusy` if that would take too long. */
+    add: (item: Of): Promise<Outcome> => new Promise((resolve, reject) => enter({ item, resolve, reject })),
+    /** The same in a separate write, for an item that may wait for another transaction. */
+    alone: (item: Of): Promise<Outcome> =>
       new Promise((resolve, reject) => {
         writeOwn([{ item, resolve, reject }], item.job.tenant).catch(reject)
       })
   }
-}
-
-/** The way a write inserts its jobs. */
-export function insertionOf (tenant: Owner | undefined): InsertOptions {
-  return { waits: tenant !== undefined, notifies: false }
 }
 
 function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<Owner, Array<Waiting<Of>>> {

@@ -32,19 +32,17 @@ export interface NewJob {
  */
 export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
 
-export interface InsertOptions {
-  /** Whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`. */
-  readonly waits: boolean
-  /** Whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones. */
-  readonly notifies: boolean
-}
-
 /** The notice of possible new jobs for the workers of all processes (lib/database/events.ts). */
 export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, from: '', number: 0 })
 export const noticeChannel = 'tenantry'
 
-// Tenants are locked in one order.
-const textOf = ({ waits, notifies }: InsertOptions) =>
+/**
+ * Tenants are locked in one order.
+ *
+ * @param waits whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`
+ * @param notifies whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones
+ */
+const textOf = (waits: boolean, notifies: boolean) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
@@ -63,14 +61,12 @@ select id, case when id in (select id from sent) then 'sent' when tenant = '' or
   } else 'unknown' end as outcome
   ${notifies ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
 
-const texts = new Map(
-  [true, false].flatMap((waits) => [true, false].map((notifies) => [key({ waits, notifies }), textOf({ waits, notifies })] as const))
-)
+const texts = { inPassing: textOf(false, false), waiting: textOf(true, false), notifying: textOf(true, true) }
 
 /** The outcomes, in the order of the jobs. */
-export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: InsertOptions): Promise<Outcome[]> {
-  const text = texts.get(key(how)) ?? textOf(how)
-  const { rows } = await db.executeQuery<{ id: string, outcome: Outcome }>(CompiledQuery.raw(text, [`[${jobs.map(recordOf).join()}]`]))
+export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJob[], how: keyof typeof texts): Promise<Outcome[]> {
+  const query = CompiledQuery.raw(texts[how], [`[${jobs.map(recordOf).join()}]`])
+  const { rows } = await db.executeQuery<{ id: string, outcome: Outcome }>(query)
   const outcomes = new Map(rows.map(({ id, outcome }) => [id, outcome]))
   return jobs.map(({ id }) => outcomes.get(id) ?? 'unknown')
 }
@@ -78,8 +74,4 @@ export async function insertJobs (db: Kysely<SystemTables>, jobs: readonly NewJo
 function recordOf ({ id, tenant, task, data, key, delay, priority, retryLimit, retryDelay, slot }: NewJob): string {
   const members = JSON.stringify({ id, tenant, task, key, delay, priority, retry_limit: retryLimit, retry_delay: retryDelay, slot })
   return `${members.slice(0, -1)},"data":${data}}`
-}
-
-function key ({ waits, notifies }: InsertOptions): string {
-  return `${waits} ${notifies}`
 }

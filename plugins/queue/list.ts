@@ -52,8 +52,6 @@ export interface JobCounts {
   readonly oldestWaiting: number | null
 }
 
-export type JobList = ReturnType<typeof createJobList>
-
 export interface Changed {
   readonly done: boolean
   readonly name: string

@@ -7,9 +7,9 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
-import { type Owner, platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
@@ -33,20 +33,12 @@ const Query = ClosedObject({
 
 const New = ClosedObject({
   name: Name,
-  data: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'The data of the job, at most 1 MiB of JSON. Default: `{}`.' })
-  ),
+  data: Optional.Map('The data of the job, at most 1 MiB of JSON. Default: `{}`.', Type.Unknown()),
   options: Type.Optional(ClosedObject({
     tenant: Type.Optional(Tenant),
-    key: Type.Optional(
-      Type.String(
-        { minLength: 1, maxLength: maxKeyLength, description: 'At most one job with the same name and key waits for each tenant.' }
-      )
-    ),
-    delay: Type.Optional(Type.Number({ minimum: 0, maximum: maxDelay, description: 'The delay in seconds before the job runs.' })),
-    priority: Type.Optional(
-      Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'Jobs with a higher priority run first. Default: 0.' })
-    )
+    key: Optional.String('At most one job with the same name and key waits for each tenant.', { minLength: 1, maxLength: maxKeyLength }),
+    delay: Optional.Number('The delay in seconds before the job runs.', { minimum: 0, maximum: maxDelay }),
+    priority: Optional.Integer('Jobs with a higher priority run first. Default: 0.', { minimum: -maxPriority, maximum: maxPriority })
   }))
 })
 
@@ -175,9 +167,7 @@ export function queueRoutes (app: FastifyGroup): void {
       const { name, tenant } = changed(await list.cancel(transaction, id), 'cancelled')
       const endpoints = queue.endpointsOf(name)
       if (endpoints !== undefined) {
-        throw failure('stateConflict', {
-          message: `A job "${name}" cannot be cancelled on its own: ${endpoints}`
-        })
+        throw failure('stateConflict', { message: `A job "${name}" cannot be cancelled on its own: ${endpoints}` })
       }
       await writeAudit(transaction, entryOf('queue.job.cancel', request, id, { name, tenant }))
     })
@@ -206,22 +196,13 @@ export function queueRoutes (app: FastifyGroup): void {
 
 function changed (job: Changed | null, what: string): Changed {
   if (job === null) throw failure('notFound')
-  if (!job.done) {
-    throw failure('stateConflict', {
-      message: `The job cannot be ${what}: its state is "${job.state}"`,
-      extras: { state: job.state }
-    })
-  }
+  const { done, state } = job
+  if (!done) throw failure('stateConflict', { message: `The job cannot be ${what}: its state is "${state}"`, extras: { state } })
   return job
 }
 
 /** Changes by administrators are in the platform's log. */
-function entryOf (
-  action: AuditAction,
-  request: ActingRequest,
-  target: string,
-  { name, tenant }: { readonly name: string, readonly tenant: Owner }
-) {
+function entryOf (action: AuditAction, request: ActingRequest, target: string, { name, tenant }: Pick<Changed, 'name' | 'tenant'>) {
   const details = { name, ...tenant !== platformRef && { tenant } }
   return { tenant: platformRef, action, actor: actorOf(request), target, details, at: new Date() }
 }

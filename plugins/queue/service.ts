@@ -8,7 +8,7 @@ import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identi
 import { isStorableJson } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { BacklogLimit } from './backlog-limit.js'
-import { type Batches, createBatches, insertionOf, type Item } from './batches.js'
+import { type Batches, createBatches, type Item } from './batches.js'
 import { insertJobs, type NewJob, type Outcome } from './insert.js'
 import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
 
@@ -49,7 +49,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
   let sealed = false
-  const batches = createBatches<Item>((items, tenant) => insertJobs(dbOf(tenant), items.map(({ job }) => job), insertionOf(tenant)))
+  const batches = createBatches<Item>((items, tenant) => insertBatch(dbOf(tenant), items, tenant))
 
   function taskOf (name: string): Task {
     const task = tasks.get(name)
@@ -116,7 +116,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       const job = made(name, sent)
       await bound.take(job.tenant, transaction)
       if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
-      const [outcome = 'unknown'] = await insertJobs(transaction, [job], { waits: true, notifies: engine.kind === 'postgres' })
+      const [outcome = 'unknown'] = await insertJobs(transaction, [job], engine.kind === 'postgres' ? 'notifying' : 'waiting')
       // The embedded engine has one connection: later queries run after the transaction. On PostgreSQL the commit notifies.
       if (engine.kind === 'embedded') wake()
       return idOf(job, outcome)
@@ -125,12 +125,8 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row> {
       const own = createBatches<RowItem<Row>>((items, tenant) =>
         dbOf(tenant).transaction().execute(async (transaction) => {
-          const outcomes = await insertJobs(transaction, items.map(({ job }) => job), insertionOf(tenant))
-          const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({
-            id,
-            tenant,
-            row
-          }))
+          const outcomes = await insertBatch(transaction, items, tenant)
+          const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({ id, tenant, row }))
           if (written.length > 0) await write(transaction, written)
           return outcomes
         })
@@ -159,6 +155,11 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       await batched(batches, { job, bytes: job.data.length })
     }
   }
+}
+
+/** @param tenant the tenant of all jobs, if each may wait for a change of it */
+function insertBatch (db: Kysely<SystemTables>, items: readonly Item[], tenant: Owner | undefined): Promise<Outcome[]> {
+  return insertJobs(db, items.map(({ job }) => job), tenant === undefined ? 'inPassing' : 'waiting')
 }
 
 /** The id of a sent job; null if one of its key waits. */

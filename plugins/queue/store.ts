@@ -63,16 +63,6 @@ export interface TenantCapacity {
 
 export type JobStore = ReturnType<typeof createJobStore>
 
-interface TakenRow {
-  id: string
-  tenant: Owner
-  task: string
-  data: { data: Record<string, unknown> }
-  retries: number
-  limit: number
-  lost: number
-}
-
 export function createJobStore (db: Kysely<SystemTables>) {
   return {
     /**
@@ -83,7 +73,7 @@ export function createJobStore (db: Kysely<SystemTables>) {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
       // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
-      const { rows } = await sql<TakenRow>`
+      const { rows } = await sql<TakenJob>`
         with want as (
           select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ capacity }) => capacity)}::int[])
             with ordinality as w (task, first, room, place)
@@ -119,9 +109,9 @@ export function createJobStore (db: Kysely<SystemTables>) {
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
         from chosen where job.name = ${queue} and job.id = chosen.id
-        returning job.id, job.tenant_id as tenant, job.task, job.data, job.retry_count as retries, job.retry_limit as "limit", job.lost`
+        returning job.id, job.tenant_id as tenant, job.task, job.data->'data' as data, job.retry_count as retries, job.retry_limit as "retryLimit", job.lost`
         .execute(db)
-      return rows.map(({ limit: retryLimit, data, ...row }) => ({ ...row, data: data.data, retryLimit }))
+      return rows
     },
 
     /**
@@ -130,7 +120,7 @@ export function createJobStore (db: Kysely<SystemTables>) {
      * @param closing names whose jobs are taken once more to be set aside
      */
     async upkeep (takeOver: boolean, closing: readonly string[]): Promise<Upkeep> {
-      const { rows: [row] } = await sql<{ over: number, given_up: number, aside: number, next_due: number | null }>`
+      const { rows: [row] } = await sql<Upkeep>`
         with due as (
           update tenantry_queue.job set start_after = created_on where name = ${queue} and id in (select id from tenantry_queue.job
             where state < 'active' and start_after > created_on and start_after <= now() order by start_after limit ${maxDue} for update skip locked)
@@ -145,11 +135,11 @@ export function createJobStore (db: Kysely<SystemTables>) {
           from lost where job.name = ${queue} and job.id = lost.id
           returning state, aside
         )
-        select (select count(*) from gone where state = 'retry')::int as over, (select count(*) from gone where state = 'failed' and not aside)::int as given_up,
-          (select count(*) from gone where aside)::int as aside,
+        select (select count(*) from gone where state = 'retry')::int as "takenOver",
+          (select count(*) from gone where state = 'failed' and not aside)::int as "givenUp", (select count(*) from gone where aside)::int as "setAside",
           (select extract(epoch from min(start_after) - now()) * 1000 from tenantry_queue.job
-            where state < 'active' and start_after > created_on and start_after > now())::float8 as next_due`.execute(db)
-      return { takenOver: row?.over ?? 0, givenUp: row?.given_up ?? 0, setAside: row?.aside ?? 0, nextDue: row?.next_due ?? null }
+            where state < 'active' and start_after > created_on and start_after > now())::float8 as "nextDue"`.execute(db)
+      return row ?? { takenOver: 0, givenUp: 0, setAside: 0, nextDue: null }
     },
 
     /** Renews the holds; resolves with the ids of those that this process still has. */

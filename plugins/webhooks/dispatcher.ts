@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -33,19 +34,13 @@ export interface DispatcherParts {
   readonly now: () => number
 }
 
-/** Running attempts, by line. */
-type Counts = Map<string, number>
-
-interface Running {
-  readonly attempt: Attempt
-  readonly done: Promise<void>
-}
-
 export function createDispatcher ({ db, subscribers, send, log, now }: DispatcherParts) {
   const holder = randomUUID()
-  const running = new Map<string, Running>()
-  const ofTenant: Counts = new Map()
-  const ofSource: Counts = new Map()
+  /** The ends of attempts, by id. */
+  const running = new Map<string, Promise<void>>()
+  // By line.
+  const ofTenant = new KeyCounts<string>()
+  const ofSource = new KeyCounts<string>()
   const draining = new AbortController()
   const ending = new AbortController()
   // Each attempt listens.
@@ -89,7 +84,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   async function take (): Promise<boolean> {
     const room = maxInAll - running.size
     if (room === 0 || draining.signal.aborted) return false
-    const platform = { from: sourceTurn, full: fullOf(ofSource), room: Math.min(room, maxOfPlatform - sumOf(ofSource)) }
+    const platform = { from: sourceTurn, full: fullOf(ofSource), room: Math.min(room, maxOfPlatform - ofSource.total) }
     const tenants = { from: tenantTurn, full: fullOf(ofTenant), room }
     const taken = await takeDue(db, { now: new Date(now()), holder, platform, tenants, each: maxEach })
     const sources = taken.filter(({ tenant }) => tenant === platformRef).map(({ source }) => source)
@@ -103,15 +98,13 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   function launch (attempt: Attempt): void {
     const { id, tenant, source } = attempt
     const [counts, line] = tenant === platformRef ? [ofSource, source] : [ofTenant, tenant]
-    counts.set(line, (counts.get(line) ?? 0) + 1)
+    counts.add(line, 1)
     const done = make(attempt).finally(() => {
       running.delete(id)
-      const left = (counts.get(line) ?? 1) - 1
-      if (left === 0) counts.delete(line)
-      else counts.set(line, left)
+      counts.add(line, -1)
       taking.wake()
     })
-    running.set(id, { attempt, done })
+    running.set(id, done)
   }
 
   /** Never rejects. A result that cannot be written is sent again, when this process's lease ends. */
@@ -144,7 +137,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
       draining.abort()
       const finished = async () => {
         await Promise.all([fanning.ended(), taking.ended()])
-        await Promise.all([...running.values()].map(({ done }) => done))
+        await Promise.all(running.values())
       }
       await settlesWithin(finished(), deadline - performance.now())
       const left = [...running.keys()]
@@ -156,14 +149,8 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
 }
 
 /** Lines that have no room for `maxEach` more. */
-function fullOf (counts: Counts): string[] {
-  return [...counts].flatMap(([line, count]) => count > maxOfLine - maxEach ? [line] : [])
-}
-
-function sumOf (counts: Counts): number {
-  let sum = 0
-  for (const count of counts.values()) sum += count
-  return sum
+function fullOf (counts: KeyCounts<string>): string[] {
+  return Array.from(counts.entries()).flatMap(([line, count]) => count > maxOfLine - maxEach ? [line] : [])
 }
 
 /** The start of the next look. The database orders by bytes; another order here would only change whose turn is next. */

@@ -2,12 +2,11 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
-import { callerErrors } from '../../lib/http/error-schemas.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
 import { isPlatformAdmin } from '../auth/access.js'
@@ -17,12 +16,11 @@ import { tenantOf } from '../tenancy/required.js'
 import type {} from './webhooks.js'
 
 const maxOffset = 10_000
+const statuses = ['pending', 'delivered', 'failed'] as const
 
 const Query = ClosedObject({
-  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'], {
-    description: 'The status of the delivery. `pending`: it waits for its first attempt or a retry.'
-  })),
-  event: Type.Optional(Type.Enum([...eventKinds], { description: 'The kind of event.' })),
+  status: Optional.Enum('The status of the delivery. `pending`: it waits for its first attempt or a retry.', statuses),
+  event: Optional.Enum('The kind of event.', eventKinds),
   ...pageQuery('Deliveries', maxOffset)
 })
 
@@ -33,7 +31,7 @@ const Delivery = named(
     event: Type.String({ description: 'The kind of event.' }),
     webhook: OrNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
     url: Type.String({ description: 'The URL of the receiver, without its query string.' }),
-    status: Type.Enum(['pending', 'delivered', 'failed']),
+    status: Type.Enum([...statuses]),
     attempts: Type.Integer({ description: 'The number of attempts.' }),
     lastStatus: OrNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),
     lastError: OrNull(Type.String(), 'The error of the last attempt; null if it succeeded or was not made yet.'),
