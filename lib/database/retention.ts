@@ -6,19 +6,29 @@ import type { SystemTables } from './system-tables.js'
 /** The most rows that one statement of a sweep removes. */
 export const maxSweptRows = 10_000
 
-/** Removes up to `maxSweptRows` rows and returns how many it found. */
+/** Changes some rows, and returns `maxSweptRows` if there may be more. */
 export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
 
-/** Removes the rows of a table that match the condition. Locked rows wait for the next sweep. */
-export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>): SweepPart {
+/**
+ * Removes the rows of a table that match the condition. Locked rows wait for the next sweep.
+ *
+ * @param most rows of one statement: fewer if others are removed with each
+ */
+export function removal (table: keyof SystemTables, condition: ReturnType<typeof sql>, most = maxSweptRows): SweepPart {
   const rows = sql.table(table)
-  return partOf(sql`delete from ${rows} where ctid = any (array(
-    select ctid from ${rows} where ${condition} limit ${maxSweptRows} for update skip locked))`)
+  return partOf(
+    sql`delete from ${rows} where ctid = any (array(
+    select ctid from ${rows} where ${condition} limit ${most} for update skip locked))`,
+    most
+  )
 }
 
-/** Runs the statement, which changes at most `maxSweptRows` rows. */
-export function partOf (statement: ReturnType<typeof sql>): SweepPart {
-  return async (transaction) => Number((await statement.execute(transaction)).numAffectedRows ?? 0n)
+/** Runs the statement, which changes at most so many rows. */
+export function partOf (statement: ReturnType<typeof sql>, most = maxSweptRows): SweepPart {
+  return async (transaction) => {
+    const { numAffectedRows = 0n } = await statement.execute(transaction)
+    return Number(numAffectedRows) < most ? 0 : maxSweptRows
+  }
 }
 
 /** Runs each part until it finds no more; false if another server sweeps under the name now. */

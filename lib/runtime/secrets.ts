@@ -4,7 +4,7 @@ import { whenKnown } from '../cache/async-cache.js'
 import { lruOptions } from '../cache/lru-options.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
-import type { Owner } from '../identity/tenant-ref.js'
+import { type Owner, platformRef } from '../identity/tenant-ref.js'
 import type { RouteCall } from './route-call.js'
 
 type SecretValues = Scope['secrets']
@@ -48,6 +48,14 @@ export function secretsFor (
     secrets.accessed(tenant.id, route.secrets)
     return warnOfMissing(route, values, source, request)
   })
+}
+
+/** The tenant's values for work outside of a request, as a use of these keys. Empty without keys or plugin, and for the platform. */
+export async function useSecrets (secrets: Secrets | null, tenant: Owner, keys: readonly string[]): Promise<SecretValues> {
+  if (keys.length === 0 || secrets === null || tenant === platformRef) return none
+  const values = await secrets.values(tenant)
+  secrets.accessed(tenant, keys)
+  return values
 }
 
 function warnOfMissing (

@@ -5,7 +5,6 @@ export const eventKinds = [
   'workflow.failed', 'usage.limit_reached', 'secret.rotated', 'subscription.created', 'subscription.updated',
   'subscription.canceled'
 ] as const
-export type EventKind = typeof eventKinds[number]
 
 /** A subscription of a webhook: a kind, or all of a group, such as `entity.*`. */
 export const eventPatterns: readonly string[] = [...new Set(eventKinds.flatMap((kind) => [`${groupOf(kind)}.*`, kind]))].sort()

@@ -4,7 +4,7 @@ import { isUtf8 } from 'node:buffer'
 const maxFields = 1000
 
 /** A repeated field has all its values. */
-export type Form = Readonly<Record<string, string | readonly string[]>>
+type Form = Readonly<Record<string, string | readonly string[]>>
 
 export function isForm (contentType: string | undefined): boolean {
   return /^\s*application\/x-www-form-urlencoded\s*(?:;|$)/i.test(contentType ?? '')

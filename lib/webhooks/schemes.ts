@@ -7,7 +7,7 @@ import { anyEqual, type Delivery, idOr, invalid, maxSignatures, memberOf, requir
 export const algorithms = ['sha256', 'sha512', 'sha1'] as const
 export const encodings = ['hex', 'base64'] as const
 
-export interface CustomOptions {
+interface CustomOptions {
   /** The header of the signature, which may begin with `<algorithm>=`. */
   readonly header: string
   /** Default: `sha256`. */

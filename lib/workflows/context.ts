@@ -54,7 +54,7 @@ export interface Enclosing {
 const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
 
 /** The sources of a workflow's templates except its steps: those of the route for an inline one. */
-export function sourcesOf ({ sources }: Enclosing): ReadonlySet<TemplateSource> {
+function sourcesOf ({ sources }: Enclosing): ReadonlySet<TemplateSource> {
   if (sources === null) return new Set(namedSources)
   return new Set([...[...sources].filter((source) => source !== 'results'), 'input'])
 }

@@ -9,7 +9,7 @@ type Member = keyof Step
 
 const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError', 'timeoutMs']
 
-export const databaseMembers = [
+const databaseMembers = [
   'operation', 'table', 'function', 'arguments', 'filters', 'data', 'select', 'embeds', 'single', 'order', 'orderBy',
   'limit', 'offset', 'onConflict', 'excludeFields'
 ] as const satisfies readonly Member[]
@@ -32,10 +32,6 @@ const members = {
 
 const ofCall: KindMembers = { required: ['operation', 'function'], optional: databaseMembers }
 
-function membersOf (kind: Kind): KindMembers {
-  return members[kind]
-}
-
 /** The kind of a step; undefined after a fault. */
 export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | undefined {
   const { type, parallel } = step
@@ -51,7 +47,7 @@ export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | 
 /** Adds a fault for each unknown and each missing member of the kind. */
 export function checkStepMembers (step: Step, kind: Kind, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
-  const { required, optional } = step.operation === 'call' && kind === 'database' ? ofCall : membersOf(kind)
+  const { required, optional }: KindMembers = step.operation === 'call' && kind === 'database' ? ofCall : members[kind]
   const known = new Set<string>([...ofEvery, ...required, ...optional])
   for (const name of Object.keys(step)) {
     if (!known.has(name)) {
@@ -80,7 +76,10 @@ export function queryOf (step: Step, pointer: string, faults: FaultList): Query 
     )
     return null
   }
-  // The others are the members of a query: `checkStepMembers` refuses all else.
-  const { id: _id, type: _type, condition: _condition, retry: _retry, onError: _onError, timeoutMs: _timeoutMs, ...members } = step
-  return { ...members, operation }
+  return { ...ownMembers(step), operation }
+}
+
+/** Those of the step's kind: `checkStepMembers` refuses all else. */
+export function ownMembers ({ id, type, condition, retry, onError, timeoutMs, ...members }: Step) {
+  return members
 }

@@ -11,7 +11,7 @@ import { nearest } from '../schema/faults.js'
 import type { Step } from '../schema/workflow.js'
 import type { MemberFault, RunnerKind, StepKind } from './types.js'
 
-export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const
+const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const
 
 export const llmStep: StepKind = {
   check: ({ params, responseFormat }) => [
@@ -96,15 +96,10 @@ export const storageStep = {
 } as const satisfies StepKind
 
 export const realtimeStep: StepKind = {
-  check ({ room, params, operation, prompt, model, responseFormat }) {
-    const unknown = Object.entries({ params, operation, prompt, model, responseFormat }).filter(([, value]) => value !== undefined)
-    return [
-      ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the type `realtime` has `room`, `event` and `data`' })),
-      ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
-        ? []
-        : [{ pointer: '/room', message: 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
-    ]
-  }
+  check: ({ room }) =>
+    typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
+      ? []
+      : [{ pointer: '/room', message: 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
 }
 
 /** The run of a step, and its time limit. */

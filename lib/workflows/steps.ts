@@ -10,7 +10,7 @@ import type { Query } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { Flow, Place } from './flow.js'
-import { queryOf } from './members.js'
+import { ownMembers, queryOf } from './members.js'
 import type { CompiledStep, RunnerKind, StepKinds } from './types.js'
 
 const defaultBackoffMs = 1000
@@ -150,10 +150,7 @@ function compileRunner (
       `there is no runner for steps of the type \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`
     )
   }
-  const { prompt, model, responseFormat, operation, data, params, room, event } = step
-  const members = Object.fromEntries(
-    Object.entries({ prompt, model, responseFormat, operation, data, params, room, event }).filter(([, value]) => value !== undefined)
-  )
+  const members = ownMembers(step)
   for (const { pointer: at, message } of runner?.check?.(members) ?? []) faults.add(`${pointer}${at}`, message)
   const value = compileValue(members, pointer, templates)
   references.push(...value.references)

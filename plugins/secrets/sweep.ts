@@ -22,5 +22,5 @@ export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boole
     sql`delete from tenantry.secrets s
       using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`
   ]
-  return sweep(db, 'tenantry.secrets.sweep', parts.map(partOf))
+  return sweep(db, 'tenantry.secrets.sweep', parts.map((statement) => partOf(statement)))
 }

@@ -8,6 +8,7 @@ import { secretKeysOf } from '../../lib/expressions/reference.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
+import { useSecrets } from '../../lib/runtime/secrets.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type {} from '../outbound/index.js'
@@ -58,8 +59,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
 
   async function ofWebhook (tenant: Owner, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
     const keys = secretKeysOf(secret === null ? url.references : [...url.references, ...secret.references])
-    const scope: Scope = { ...noScope, secrets: keys.length === 0 ? noScope.secrets : await values()?.values(tenant) ?? noScope.secrets }
-    if (keys.length > 0) values()?.accessed(tenant, keys)
+    const scope: Scope = { ...noScope, secrets: await useSecrets(values(), tenant, keys) }
     const address = textOf(url, scope)
     const signing = secret === null ? await secrets.of(tenant) : textOf(secret, scope)
     if (address === null || signing === null) return 'the secret of the webhook has no value'

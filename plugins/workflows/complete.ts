@@ -10,7 +10,7 @@ import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
-import type { HeldRun, RunEnd, RunStore } from './store.js'
+import type { RunEnd, RunStore, TakenRun } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
@@ -39,14 +39,10 @@ export interface EndedRun {
 }
 
 /** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
-export type CompleteRun = (
-  run: HeldRun & { readonly workflow: string | null },
-  ended: EndedRun,
-  signal: AbortSignal
-) => Promise<void>
+export type CompleteRun = (run: TakenRun, ended: EndedRun, signal: AbortSignal) => Promise<void>
 
 export function createCompletion ({ store, dbFor, webhooks, log }: CompletionParts): CompleteRun {
-  async function write (run: Parameters<CompleteRun>[0], { end, address, depth }: EndedRun): Promise<boolean> {
+  async function write (run: TakenRun, { end, address, depth }: EndedRun): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
       log.warn(
@@ -80,27 +76,26 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
 
 /** The target of the callback. null, with a warning, if it cannot be resolved: it is never sent without its secret. */
 export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
+  const refuse = (reason: string) => {
+    log.warn(`the callback at the end of a workflow is not sent: ${reason}`)
+    return null
+  }
   try {
     callback.copies?.(scope, 0)
   } catch (error) {
     if (!isFailure(error, 'answerTooLarge')) throw error
-    log.warn('the callback at the end of a workflow is not sent: `webhookOnComplete` is too long')
-    return null
+    return refuse('`webhookOnComplete` is too long')
   }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
-  if (typeof url !== 'string' || faultOfCallbackUrl(url) !== null) {
-    log.warn('the callback at the end of a workflow is not sent: `webhookOnComplete` is not a valid address')
-    return null
-  }
+  if (typeof url !== 'string' || faultOfCallbackUrl(url) !== null) return refuse('`webhookOnComplete` is not a valid address')
   if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {
-    log.warn('the callback at the end of a workflow is not sent: the secret of `webhookOnComplete` does not exist or has expired')
-    return null
+    return refuse('the secret of `webhookOnComplete` does not exist or has expired')
   }
   return { url, secret, trusted: callback.trusted }
 }
 
-function dataOf ({ id, workflow }: Parameters<CompleteRun>[0], end: RunEnd): object {
+function dataOf ({ id, workflow }: TakenRun, end: RunEnd): object {
   const run = { workflowId: id, workflow, status: end.status }
   if (end.status === 'failed') return { ...run, error: end.error }
   if (Buffer.byteLength(end.result) > maxSentBytes) return { ...run, result: null, truncated: true }

@@ -6,7 +6,7 @@ import type { Catalogue } from '../../lib/database/catalogue.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { FaultList } from '../../lib/schema/faults.js'
-import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
+import type { Workflow } from '../../lib/schema/workflow.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
@@ -29,19 +29,6 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 
 /** Reads a tenant's last saved document; synchronous if it is cached. */
 export type TenantWorkflows = (tenant: Owner) => WorkflowDocument | Promise<WorkflowDocument>
-
-export interface ListedWorkflow {
-  readonly id: string
-  readonly source: CompiledWorkflow['origin']
-  readonly steps: number
-}
-
-export interface NamedWorkflow {
-  readonly schedule: Schedule | undefined
-  readonly requiredPermissions: readonly string[]
-  /** null if the workflow no longer fits the tables. */
-  compiled(): CompiledWorkflow | null
-}
 
 export type Documents = ReturnType<typeof createDocuments>
 
@@ -70,14 +57,14 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
     const found = known.get(key)
     if (found !== undefined && found.document === document && found.tables === tables) return found.workflow
     const context = { ...document.context(tables), checked: true, faults: new FaultList() }
-    const workflow = definition.named ? compileWorkflow(definition, '', context) : compileWorkflow(definition, '', context, inline)
+    const workflow = compileWorkflow(definition, '', context, definition.named ? undefined : inline)
     known.set(key, { document, tables, workflow }, { size: text.length + 1 })
     return workflow
   }
 
   return {
     /** The tenant's workflows, then the platform's with other names. Empty tenant: only the platform's. */
-    async list (tenant: Owner): Promise<ListedWorkflow[]> {
+    async list (tenant: Owner) {
       const { workflows } = tenant === platformRef ? { workflows: [] } : await documentOf(tenant, 'tenant')
       const own = new Set(workflows.map(({ id }) => id))
       return [
@@ -87,7 +74,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
     },
 
     /** The tenant's workflow with this id, else the platform's. */
-    async find (tenant: Owner, id: string): Promise<NamedWorkflow | undefined> {
+    async find (tenant: Owner, id: string) {
       const documents = tenant === platformRef ? [platform] : [await documentOf(tenant, 'tenant'), platform]
       for (const document of documents) {
         const workflow = document.workflows.find((one) => one.id === id)
@@ -97,23 +84,22 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
         return {
           schedule: workflow.schedule,
           requiredPermissions: workflow.requiredPermissions ?? [],
+          /** null if the workflow no longer fits the tables. */
           compiled: () => compile(owner, stringifyJson(definition), definition, document)
         }
       }
       return undefined
     },
 
-    /** The stored workflow of a run, compiled against the current tables and connectors; null if they no longer fit. */
-    async stored (tenant: Owner, text: string): Promise<CompiledWorkflow | null> {
+    /**
+     * The stored workflow of a run, compiled against the current tables and connectors; null if they no longer fit. Without its steps only
+     * the callback at its end is left.
+     */
+    async stored (tenant: Owner, text: string, hasSteps = true): Promise<CompiledWorkflow | null> {
       const { origin, definition } = readDefinition(text)
-      return compile(origin === 'tenant' ? tenant : platformRef, text, definition, await documentOf(tenant, origin))
-    },
-
-    /** The same without its steps, for the callback at its end. */
-    async storedEnd (tenant: Owner, text: string): Promise<CompiledWorkflow | null> {
-      const { origin, definition } = readDefinition(text)
-      const whole = { ...definition, steps: [] }
-      return compile(origin === 'tenant' ? tenant : platformRef, stringifyJson(whole), whole, await documentOf(tenant, origin))
+      const kept = hasSteps ? definition : { ...definition, steps: [] }
+      const document = await documentOf(tenant, origin)
+      return compile(origin === 'tenant' ? tenant : platformRef, hasSteps ? text : stringifyJson(kept), kept, document)
     },
 
     /** The workflow from a tenant's text, with all limits of a document. null after it has added faults. */
@@ -124,6 +110,6 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
   }
 }
 
-function listed ({ id, steps }: Workflow, source: ListedWorkflow['source']): ListedWorkflow {
+function listed ({ id, steps }: Workflow, source: CompiledWorkflow['origin']) {
   return { id, source, steps: [...everyStep(steps)].length }
 }

@@ -10,9 +10,10 @@ import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { sendText } from '../../lib/http/send-text.js'
-import { noTenant, type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { noTenant, type Owner, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
+import { useSecrets } from '../../lib/runtime/secrets.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { Workflow } from '../../lib/schema/workflow.js'
@@ -81,23 +82,19 @@ const runBytes = 32_768 // of a run without a body and results, with its request
 const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
 const never = new AbortController().signal
 
-/** Responds with the result. `isOwn`: the workflow was compiled for this request alone. */
-export type RespondWithRun = (
-  workflow: CompiledWorkflow,
-  scope: Scope,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  isOwn: boolean
-) => Promise<FastifyReply>
-
-export function createInRequest (app: FastifyInstance): RespondWithRun {
+export function createInRequest (app: FastifyInstance) {
   const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
-  return async (workflow, scope, request, reply, isOwn) => {
+  /** Responds with the result. `isOwn`: the workflow was compiled for this request alone. */
+  return async (
+    workflow: CompiledWorkflow,
+    scope: Scope,
+    request: FastifyRequest,
+    reply: FastifyReply,
+    isOwn: boolean
+  ): Promise<FastifyReply> => {
     const tenant = tenantOrPlatform(request.tenant)
-    const secrets = workflow.secrets.length > 0 && tenant !== platformRef ? secretsOf() : null
-    const values = await secrets?.values(tenant) ?? scope.secrets
-    secrets?.accessed(tenant, workflow.secrets)
+    const secrets = await useSecrets(secretsOf(), tenant, workflow.secrets)
     const compiledBytes = isOwn ? definitionText(workflow).length * compiledSize : 0
     const { engine, workflows } = app
     const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }
@@ -105,7 +102,7 @@ export function createInRequest (app: FastifyInstance): RespondWithRun {
     return await asRun(limitsOf(), limitedUser(request), async () => {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
       try {
-        const { id, result } = await runInRequest(workflow, { ...scope, secrets: values, events }, { request, reply, compiledBytes }, parts)
+        const { id, result } = await runInRequest(workflow, { ...scope, secrets, events }, { request, reply, compiledBytes }, parts)
         return await sendText(reply, completedBody(id, result))
       } finally {
         // The steps before the failed one have already taken effect.
@@ -137,22 +134,15 @@ const Inline = ClosedObject({
 
 const secretTemplate = /^\{\{\s*secret:[^{}|]+\}\}$/
 
-interface InlineBody {
-  readonly id?: string | undefined
-  readonly steps: readonly unknown[]
-  readonly webhookOnComplete?: unknown
-}
-
 /** Throws `configInvalid` with all faults. */
 export async function readInline (
   tenant: Owner,
-  { id, steps, webhookOnComplete }: InlineBody,
+  sent: object,
   compile: (definition: WorkflowDefinition, faults: FaultList) => Promise<CompiledWorkflow | null>
 ): Promise<CompiledWorkflow> {
   const faults = new FaultList()
   const yielder = createYielder(tenant)
   try {
-    const sent = { ...id !== undefined && { id }, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
     await requireBounds(sent, '/body', yielder)
     const read = readAs(Inline, sent, '/body', readingOf(faults))
     faults.throwIfAny()

@@ -2,7 +2,6 @@
 import type {} from '../../lib/cache/store.js'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
-import type { FileRules } from '../../lib/files/rules.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -20,7 +19,7 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
 import { createCompletion } from './complete.js'
-import { createDocuments, type WorkflowDocument } from './documents.js'
+import { createDocuments } from './documents.js'
 import { createRunJob } from './job.js'
 import { workflowRoutes } from './routes.js'
 import { createRunCallers } from './run-caller.js'
@@ -56,11 +55,6 @@ export interface WorkflowsOptions
    * embeddings for `embeddings`, files for `storage` and realtime for `realtime`. Documents with steps of other types are refused.
    */
   readonly steps?: StepRunners | undefined
-}
-
-interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'functions' | 'workflows'> {
-  readonly connectors: ConnectorSet
-  readonly env: Env
 }
 
 export default definePlugin<WorkflowsOptions>({
@@ -107,38 +101,28 @@ export default definePlugin<WorkflowsOptions>({
       ...ownSteps
     }
     const tenantDocuments = optional(app, 'tenantDocuments')
+    const context = {
+      env,
+      pagination: config.pagination,
+      functions: config.functions,
+      sharedTables: new Set(config.tenancy.sharedTables),
+      overridableEnv: new Set(config.tenancy.overridableEnv),
+      origin: 'platform',
+      connectors,
+      stepKinds: steps,
+      fileRules: routeFiles?.rules ?? null
+    } as const
     const documents = createDocuments(
-      platformOf({ ...config, connectors, env }, steps, routeFiles?.rules ?? null),
+      { workflows: config.workflows, context: (catalogue) => ({ ...context, catalogue }) },
       () => tenantDocuments()?.workflows ?? null,
       () => engine.catalogue
     )
-    const [cache, integrations, secrets, webhooks] = [
-      optional(app, 'cache'),
-      optional(app, 'integrations'),
-      optional(app, 'secrets'),
-      optional(app, 'webhooks')
-    ]
     const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
     const callers = createRunCallers(app)
 
-    const end = createCompletion({ store, dbFor, webhooks, log })
-    const job = createRunJob({
-      engine,
-      store,
-      documents,
-      tenants: app.tenants,
-      steps,
-      callers,
-      end,
-      log,
-      plugins: () => ({
-        cache: cache(),
-        integrations: integrations(),
-        secrets: secrets(),
-        webhooks: webhooks()
-      })
-    })
+    const end = createCompletion({ store, dbFor, webhooks: optional(app, 'webhooks'), log })
+    const job = createRunJob({ app, store, documents, steps, callers, end })
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, {
       retryLimit: 100,
@@ -173,22 +157,3 @@ export default definePlugin<WorkflowsOptions>({
     return workflowRoutes
   }
 })
-
-function platformOf (
-  { workflows, connectors, functions, pagination, tenancy, env }: CheckedSections,
-  steps: StepRunners,
-  fileRules: FileRules | null
-): WorkflowDocument {
-  const context = {
-    env,
-    pagination,
-    functions,
-    sharedTables: new Set(tenancy.sharedTables),
-    overridableEnv: new Set(tenancy.overridableEnv),
-    origin: 'platform',
-    connectors,
-    stepKinds: steps,
-    fileRules
-  } as const
-  return { workflows, context: (catalogue) => ({ ...context, catalogue }) }
-}

@@ -1,29 +1,25 @@
 /** Runs asynchronous workflows: the handler of their jobs. Any process may continue a run that another has begun. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
-import type { CacheStore } from '../../lib/cache/store.js'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { createResultMemory, type HeldResults } from '../../lib/concurrency/result-memory.js'
-import type { Engine } from '../../lib/database/engine.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { traceIdOf } from '../../lib/log/trace-context.js'
+import { optional } from '../../lib/plugin/define.js'
+import { useSecrets } from '../../lib/runtime/secrets.js'
 import { everyCompiled } from '../../lib/workflows/flow.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
-import type { Integrations } from '../integrations/integrations.js'
 import { HandedBack, type Job } from '../queue/index.js'
 import { maxLost } from '../queue/store.js'
-import type { Secrets, SecretValues } from '../secrets/service.js'
-import type { Tenants } from '../tenancy/index.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Address, addressOf, type CompleteRun, type EndedRun } from './complete.js'
 import type { Documents } from './documents.js'
 import { createDurableJournal } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 import { noCaller, type RunCallers } from './run-caller.js'
 import { runWorkflow, TurnOver } from './runner.js'
-import { readCaller, readDepth, readScope } from './serialization.js'
+import { readDepth, readScope } from './serialization.js'
 import { runTask } from './service.js'
 import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 
@@ -34,29 +30,15 @@ const turnMs = 30_000 // ms after which a run yields to others, at the end of a 
 const noRoomMs = 1000 // before a run for whose results there is no room is handed back
 const stepMs = 600_000 // ms for a step of the list, with its inner steps and attempts
 
-/** Parts of other plugins that a run uses; null without the plugin. */
-export interface RunPlugins {
-  readonly cache: CacheStore | null
-  readonly integrations: Integrations | null
-  readonly secrets: Secrets | null
-  readonly webhooks: Webhooks | null
-}
-
 export interface RunJobParts {
-  readonly engine: Engine
+  readonly app: FastifyInstance
   readonly store: RunStore
   readonly documents: Documents
-  readonly tenants: Tenants
-  readonly plugins: () => RunPlugins
   readonly steps: StepRunners
   readonly callers: RunCallers
   readonly end: CompleteRun
-  readonly log: FastifyBaseLogger
 }
 
-export type RunJob = ReturnType<typeof createRunJob>
-
-const noValues: SecretValues = new Map()
 const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
 const endedProcesses: StoredError = {
   code: catalogue.internal.code,
@@ -64,7 +46,10 @@ const endedProcesses: StoredError = {
 }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was started too often without completing' }
 
-export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts) {
+export function createRunJob ({ app, store, documents, steps, callers, end }: RunJobParts) {
+  const { engine, tenants } = app
+  const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
+  const [secretsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'webhooks')]
   const running = new Map<HeldRun, AbortController>()
   const results = createResultMemory()
 
@@ -99,9 +84,9 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     const tenant = id === '' ? null : await tenants.get(id)
     if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant was deleted')
     const whole = await documents.stored(id, run.definition)
-    const workflow = whole ?? await documents.storedEnd(id, run.definition)
+    const workflow = whole ?? await documents.stored(id, run.definition, false)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null, depth: readDepth(run) }
-    const scope = readScope(run, tenant, await secretsOf(workflow, id))
+    const { scope, caller } = readScope(run, tenant, await useSecrets(secretsOf(), id, workflow.secrets))
     if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace.traceparent) })
     const ended = (end: RunEnd): EndedRun => ({
       end,
@@ -114,7 +99,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
 
     // The first attempt has no earlier steps. From now on, writes of an earlier attempt are refused.
     const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
-    const { cache, integrations, webhooks } = plugins()
+    const [cache, webhooks] = [cacheOf(), webhooksOf()]
     // The process that wrote the rows may have ended before it cleared the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
     const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
@@ -123,10 +108,10 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       const { result } = await runWorkflow(workflow, { ...scope, events }, {
         journal,
         cache,
-        integrations,
+        integrations: integrationsOf(),
         steps,
         held,
-        caller: workflow.usesTools ? callers.stored(readCaller(run) ?? noCaller(id), { id: run.id, tenant: id, log }) : undefined,
+        caller: workflow.usesTools ? callers.stored(caller ?? noCaller(id), { id: run.id, tenant: id, log }) : undefined,
         signal,
         log,
         stepMs,
@@ -142,18 +127,11 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
 
   async function storedAddress (run: TakenRun, log: FastifyBaseLogger): Promise<Address | null> {
     const { tenant: id } = run
-    const workflow = await documents.storedEnd(id, run.definition)
+    const workflow = await documents.stored(id, run.definition, false)
     if (workflow === null || workflow.callback === null) return null
     const tenant = id === '' ? null : await tenants.get(id)
-    return addressOf(workflow.callback, readScope(run, tenant, await secretsOf(workflow, id)), log)
-  }
-
-  async function secretsOf ({ secrets: keys }: CompiledWorkflow, tenant: Owner): Promise<SecretValues> {
-    const { secrets } = plugins()
-    if (keys.length === 0 || secrets === null || tenant === platformRef) return noValues
-    const values = await secrets.values(tenant)
-    secrets.accessed(tenant, keys)
-    return values
+    const { scope } = readScope(run, tenant, await useSecrets(secretsOf(), id, workflow.secrets))
+    return addressOf(workflow.callback, scope, log)
   }
 
   return {
@@ -162,7 +140,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       const run = await store.take(tenant, id)
       // The run has ended: another process finished it, or it was canceled.
       if (run === undefined) return
-      const log = ownLog.child({ task: runTask, workflowId: id, tenant })
+      const log = app.log.child({ task: runTask, workflowId: id, tenant })
       const canceled = new AbortController()
       running.set(run, canceled)
       const over = AbortSignal.any([signal, canceled.signal])
@@ -192,7 +170,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       if (run === undefined) return
       // If even reading the run crashed a process, it ends without its callback.
       const isReadable = lost <= maxLost
-      const address = isReadable ? await storedAddress(run, ownLog.child({ task: runTask, workflowId: id, tenant })) : null
+      const address = isReadable ? await storedAddress(run, app.log.child({ task: runTask, workflowId: id, tenant })) : null
       await end(run, { end: failed(endedProcesses), address, depth: isReadable ? readDepth(run) : 0 }, signal)
     },
 

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { isOutage } from '../../lib/database/failures.js'
+import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { BoundQuery, ResultForm } from '../../lib/expressions/types.js'
 import type { TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
@@ -11,16 +12,10 @@ export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'
   /** JSON text; null if the step failed or was skipped. */
   readonly result: string | null
-  readonly error: StepError | null
+  /** The value of `{{steps.<id>.error}}`. */
+  readonly error: StoredError | null
   /** Of the result of a statement: the positions of its records. */
   readonly form?: ResultForm | undefined
-}
-
-/** Why a step failed: the value of `{{steps.<id>.error}}`. */
-export interface StepError {
-  readonly message: string
-  /** A code of the error catalogue, such as `TENANTRY_PROVIDER_FAILED`. */
-  readonly code: string
 }
 
 /** Runs a bound query and returns its text; null without a row. */

@@ -28,13 +28,13 @@ import { readDefinition } from './serialization.js'
 import { tokenPattern } from './status-token.js'
 import { type ListedRun, maxCounted, type ReadRun, runStatuses, type StoredStep, type TokenViewer, type Viewer } from './store.js'
 
+const RunId = Type.String({ format: 'uuid' })
 const WorkflowId = Type.String({ format: 'uuid', description: 'The id of the run, as returned when it was started.' })
 const RunError = named(
   'WorkflowError',
   Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'The reason for the failure.' }))
 )
 const Status = Type.Enum([...runStatuses])
-const Name = OrNull(Type.String(), 'The id of the workflow; null if it has none.')
 
 const StepStatus = named(
   'WorkflowStep',
@@ -48,34 +48,27 @@ const StepStatus = named(
     error: RunError
   })
 )
+const listedRun = {
+  workflowId: RunId,
+  workflow: OrNull(Type.String(), 'The id of the workflow; null if it has none.'),
+  status: Status,
+  error: RunError,
+  createdAt: Time(),
+  finishedAt: OrNull(Time())
+}
 const RunStatus = named(
   'WorkflowRunStatus',
   Type.Object({
-    workflowId: Type.String({ format: 'uuid' }),
-    workflow: Name,
-    status: Status,
+    ...listedRun,
     steps: Type.Array(StepStatus, { description: 'All steps, in the order of their declaration.' }),
-    result: Optional.Unknown('The result of a completed run: the result of the last executed step.'),
-    error: RunError,
-    createdAt: Time(),
-    finishedAt: OrNull(Time())
+    result: Optional.Unknown('The result of a completed run: the result of the last executed step.')
   })
 )
-const Run = named(
-  'WorkflowRun',
-  Type.Object({
-    workflowId: Type.String({ format: 'uuid' }),
-    workflow: Name,
-    status: Status,
-    error: RunError,
-    createdAt: Time(),
-    finishedAt: OrNull(Time())
-  })
-)
+const Run = named('WorkflowRun', Type.Object(listedRun))
 const Completed = named(
   'CompletedWorkflow',
   Type.Object({
-    workflowId: Type.String({ format: 'uuid' }),
+    workflowId: RunId,
     status: Type.Literal('completed'),
     result: Type.Unknown({ description: 'The result of the last executed step.' })
   })
@@ -83,12 +76,12 @@ const Completed = named(
 const Queued = named(
   'QueuedWorkflow',
   Type.Object({
-    workflowId: Type.String({ format: 'uuid' }),
+    workflowId: RunId,
     status: Type.Literal('queued'),
     statusUrl: Type.String({ description: "The path of the run's status." })
   })
 )
-const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
+const Canceled = Type.Object({ workflowId: RunId, status: Type.Literal('canceled') })
 const ListedQuery = ClosedObject(pageQuery('Workflows'))
 const Listed = ListOf(Type.Object({
   id: Type.String({ description: 'The id of the workflow, for `ref`.' }),
@@ -107,17 +100,14 @@ const StatusQuery = ClosedObject({
 const RunsQuery = ClosedObject({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) })
 const Async = Optional.Boolean('If false, the workflow runs within the request, and the response has its result. Default: true.')
 const Input = Optional.Unknown('The input of the workflow, read as `{{input.field}}`.')
+const nameForm = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
 const NamedBody = ClosedObject({
-  ref: Type.String({
-    pattern: '^[A-Za-z0-9_-]{1,64}$',
-    expected: '1 to 64 of A-Z a-z 0-9 _ -',
-    description: 'The id of a workflow of the tenant, or else of the platform.'
-  }),
+  ref: Type.String({ ...nameForm, description: 'The id of a workflow of the tenant, or else of the platform.' }),
   input: Input,
   async: Async
 })
 const InlineBody = ClosedObject({
-  id: Optional.String('The name shown in the list of runs.', { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }),
+  id: Optional.String('The name shown in the list of runs.', nameForm),
   steps: Type.Array(Type.Object({}, { additionalProperties: true }), {
     minItems: 1,
     maxItems: 100,
@@ -175,8 +165,8 @@ export function workflowRoutes (app: FastifyGroup): void {
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
-    const { input, async: isAsync = true } = request.body
-    const workflow = await readInline(tenant, request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
+    const { input, async: isAsync = true, ...sent } = request.body
+    const workflow = await readInline(tenant, sent, (definition, faults) => documents.own(tenant, definition, '/body', faults))
     if (workflow.secrets.length > 0 && !await hasPermission(request, 'secrets:write')) {
       throw failure('forbidden', { message: 'Steps that read a secret also require the permission secrets:write' })
     }
@@ -308,13 +298,6 @@ function stepOf (id: string, step: StoredStep | undefined, isOver: boolean): Sta
   }
 }
 
-function listed ({ id, workflow, status, error, createdAt, finishedAt }: ListedRun): Static<typeof Run> {
-  return {
-    workflowId: id,
-    workflow,
-    status,
-    ...error !== null && { error },
-    createdAt,
-    finishedAt
-  }
+function listed ({ id, error, ...run }: ListedRun): Static<typeof Run> {
+  return { workflowId: id, ...run, ...error !== null && { error } }
 }

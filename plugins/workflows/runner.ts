@@ -3,15 +3,15 @@
  * stored, so that runs within a request and durable runs share this code.
  */
 import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
+import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { type Condition, expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
 import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
-import type { Scope } from '../../lib/expressions/types.js'
-import type { ResultForm } from '../../lib/expressions/types.js'
+import type { ResultForm, Scope } from '../../lib/expressions/types.js'
 import { parseResult } from '../../lib/json/parse.js'
 import type { CompiledStep, CompiledWorkflow, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
-import { Interrupted, type StepError, type StepOutcome } from './journal.js'
+import { Interrupted, type StepOutcome } from './journal.js'
 import { type Clock, overdue, type RunContext, systemClock } from './run-context.js'
 import { runStep, type StepContext } from './steps.js'
 
@@ -21,7 +21,6 @@ const maxParallel = 10 // concurrent steps of a group
 const maxBackoffMs = 60_000
 
 export interface WorkflowResult {
-  readonly status: 'completed'
   /** The result of the last step of the list that ran, as JSON text; `null` without one. */
   readonly result: string
   /** The positions of its records. */
@@ -38,7 +37,7 @@ export interface WorkflowResult {
  */
 export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: RunContext): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
-  return { status: 'completed', ...await run.all(), scope: run.scope, length: run.kept }
+  return { ...await run.all(), scope: run.scope, length: run.kept }
 }
 
 /** The run has used up its turn, and continues in a later one. */
@@ -176,7 +175,9 @@ class Run {
       } catch (error) {
         this.#refuseEnd(error)
         if (tries < step.attempts && !this.#isOver() && !this.#isFinal(step, error)) {
-          await this.#wait(Math.min(step.backoffMs * 2 ** (tries - 1), maxBackoffMs))
+          const { signal } = this.#host
+          await this.#clock.sleep(Math.min(step.backoffMs * 2 ** (tries - 1), maxBackoffMs), signal).catch(() => {})
+          signal.throwIfAborted()
           continue
         }
         if (isUnexpected(error)) this.#host.log.error({ err: error, step: step.id }, 'a step of a workflow failed unexpectedly')
@@ -200,16 +201,6 @@ class Run {
 
   #isOver (): boolean {
     return this.#ends !== Infinity && this.#clock.now() > this.#ends
-  }
-
-  async #wait (ms: number): Promise<void> {
-    const { signal } = this.#host
-    try {
-      await this.#clock.sleep(ms, signal)
-    } catch (error) {
-      signal.throwIfAborted()
-      throw error
-    }
   }
 
   #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
@@ -310,14 +301,10 @@ class Run {
   }
 }
 
-/** The stored part of an error, which callers may see. */
-function stepErrorOf (error: unknown): StepError {
-  const { message, code } = error instanceof TenantryError ? error : failure('internal')
-  return { message, code }
-}
-
+/** With the part of the error that callers may see. */
 function failedOf (error: unknown): StepOutcome {
-  return { status: 'failed', result: null, error: stepErrorOf(error) }
+  const { message, code } = error instanceof TenantryError ? error : failure('internal')
+  return { status: 'failed', result: null, error: { message, code } }
 }
 
 /** The error is not in the catalogue: it is a fault of this server, for its log. */
@@ -326,7 +313,7 @@ function isUnexpected (error: unknown): boolean {
 }
 
 /** The error that was stored. */
-function errorOf (kept: StepError | null): TenantryError {
+function errorOf (kept: StoredError | null): TenantryError {
   const entry = Object.values(catalogue).find(({ code }) => code === kept?.code) ?? catalogue.internal
   return new TenantryError(entry, kept === null ? {} : { message: kept.message })
 }

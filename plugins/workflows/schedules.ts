@@ -1,6 +1,6 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import { isOutage } from '../../lib/database/failures.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -29,13 +29,13 @@ export interface DueTime {
 }
 
 /** Another process has started this run, or the schedule has changed. */
-export class NotDue extends Error {
+class NotDue extends Error {
   override readonly name = 'NotDue'
 }
 
 /** Moves a schedule on to its next time. Throws `NotDue` unless it is at this time, so that only one process succeeds. */
 export async function passDue (
-  transaction: Kysely<SystemTables> | Transaction<SystemTables>,
+  transaction: Kysely<SystemTables>,
   { tenant, workflow, at, next }: DueTime,
   run?: string
 ): Promise<void> {

@@ -1,35 +1,26 @@
 /** The stored parts of a workflow and of the request that starts it, and how they are read again. */
 import { failure } from '../../lib/errors.js'
-import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
+import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import type { TraceContext } from '../../lib/log/trace-context.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
 import type { SecretValues } from '../secrets/service.js'
 import type { StoredCaller } from './run-caller.js'
+import type { TakenRun } from './store.js'
 
 const maxScopeBytes = 2_097_152 // of JSON
 
 /** A workflow as its document contains it. */
-export interface StoredDefinition {
+interface StoredDefinition {
   readonly origin: CompiledWorkflow['origin']
   readonly definition: WorkflowDefinition
 }
 
-interface StoredScope {
-  readonly body?: unknown
-  readonly params?: Readonly<Record<string, unknown>>
-  readonly query?: Readonly<Record<string, unknown>>
-  readonly headers?: Scope['headers']
-  readonly auth?: Claims | null
-  readonly files?: Scope['files']
-  readonly input?: unknown
-  readonly payload?: unknown
-  readonly fullAccess: boolean
-  readonly trace?: TraceContext | null
-  readonly depth?: number
-  readonly caller?: StoredCaller
-}
+type StoredScope =
+  & Pick<Scope, 'fullAccess'>
+  & Partial<Pick<Scope, 'body' | 'params' | 'query' | 'headers' | 'auth' | 'files' | 'input' | 'payload' | 'trace' | 'depth'>>
+  & { readonly caller?: StoredCaller }
 
 /** A workflow may be started a thousand times a second. */
 const definitions = new WeakMap<CompiledWorkflow, string>()
@@ -76,54 +67,22 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope, caller?:
   return text
 }
 
-/** The scope of a run: the stored values, with the current tenant and its current secrets. */
+/** The scope of a run: the stored values, with the current tenant and its current secrets. Without a request there is no caller. */
 export function readScope (
-  { scope: text, user }: { readonly scope: string, readonly user: string | null },
+  { scope: text, user }: Pick<TakenRun, 'scope' | 'user'>,
   tenant: ScopeTenant | null,
   secrets: SecretValues
-): Scope {
+): { readonly scope: Scope, readonly caller: StoredCaller | undefined } {
+  const { caller, ...stored }: StoredScope = Object(parseJson(text))
   // Steps need the caller who started the run even if no template reads the claims.
-  const {
-    body = null,
-    params = {},
-    query = {},
-    headers = {},
-    auth = user === null ? null : { sub: user },
-    files,
-    input,
-    payload,
-    fullAccess,
-    trace = null,
-    depth = 0
-  }: StoredScope = Object(parseJson(text))
-  return {
-    body,
-    params,
-    query,
-    headers,
-    auth,
-    tenant,
-    secrets,
-    results: {},
-    fullAccess,
-    trace,
-    depth,
-    ...files !== undefined && { files },
-    ...input !== undefined && { input },
-    ...payload !== undefined && { payload }
-  }
+  const auth = user === null ? null : { sub: user }
+  return { caller, scope: { ...noScope, body: null, results: {}, auth, trace: null, depth: 0, ...stored, tenant, secrets } }
 }
 
 /** The number of webhooks that led to the run. */
-export function readDepth ({ scope }: { readonly scope: string }): number {
+export function readDepth ({ scope }: Pick<TakenRun, 'scope'>): number {
   const { depth = 0 }: StoredScope = Object(parseJson(scope))
   return depth
-}
-
-/** The caller of a run; undefined for a run without a request. */
-export function readCaller ({ scope }: { readonly scope: string }): StoredCaller | undefined {
-  const { caller }: StoredScope = Object(parseJson(scope))
-  return caller
 }
 
 function pick (headers: Scope['headers'], names: readonly string[]): Scope['headers'] {

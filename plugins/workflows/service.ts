@@ -4,6 +4,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { uuidForm } from '../../lib/identity/uuid.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
@@ -56,7 +57,7 @@ export interface NewRun {
   readonly request?: RouteCall | undefined
 }
 
-export interface StartedRun {
+interface StartedRun {
   readonly workflowId: string
   /**
    * The path of the status. For a run without a user it contains a token, which is not stored. Every caller with the path can then read
@@ -75,11 +76,7 @@ export interface WorkflowRuns {
   /** Throws `notFound` for a run that the viewer may not see. */
   read(viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
   /** Newest first. */
-  list(
-    viewer: Viewer,
-    status: RunStatus | undefined,
-    page: { readonly limit: number, readonly offset: number }
-  ): Promise<{ data: ListedRun[], total: number }>
+  list(viewer: Viewer, status: RunStatus | undefined, page: Page): Promise<{ data: ListedRun[], total: number }>
   /** Cancels the run: it writes nothing more, and running steps are ended. Throws `notFound`, and `stateConflict` if it has ended. */
   cancel(viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
   /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process already did so. */
@@ -163,7 +160,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
       return run
     },
 
-    list: (viewer, status, page) => store.list(viewer, status, page),
+    list: store.list,
 
     async cancel (viewer, workflowId, actor) {
       const { tenant } = viewer

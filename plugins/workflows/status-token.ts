@@ -7,13 +7,7 @@ const tokenBytes = 32
 /** The text of a token in base64url. */
 export const tokenPattern = '^[A-Za-z0-9_-]{43}$'
 
-export interface StatusToken {
-  readonly token: string
-  /** SHA-256. */
-  readonly hash: Buffer
-}
-
-export function createStatusToken (): StatusToken {
+export function createStatusToken () {
   const token = randomBytes(tokenBytes).toString('base64url')
   return { token, hash: tokenHash(token) }
 }

@@ -4,9 +4,10 @@
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Statement } from '../../lib/database/engine.js'
-import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
 import type { StepOutcome } from './journal.js'
@@ -21,8 +22,7 @@ const sweptRuns = 200 // per statement: each may have a hundred steps
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = typeof runStatuses[number]
 
-/** The stored data of a new run. */
-export interface StoredRun {
+interface StoredRun {
   readonly id: string
   readonly tenant: Owner
   readonly user: string | null
@@ -44,11 +44,7 @@ export interface TakenRun extends StoredRun {
   readonly attempt: number
 }
 
-export interface HeldRun {
-  readonly tenant: Owner
-  readonly id: string
-  readonly attempt: number
-}
+export type HeldRun = Pick<TakenRun, 'tenant' | 'id' | 'attempt'>
 
 /** The runs that a caller may see: those of the tenant or, with `user`, only the user's own. */
 export interface Viewer {
@@ -140,14 +136,6 @@ export function storedError ({ message, code }: StoredError): StoredError {
   return { message: storable(message.slice(0, maxMessage)), code }
 }
 
-interface EarlierRow {
-  step: string
-  status: StepOutcome['status'] | 'running'
-  result: string | null
-  error: StoredError | null
-  sent: boolean
-}
-
 const open = sql`status in ('queued', 'running')`
 
 /** @param dbFor runs a tenant's statements, in its turn */
@@ -171,13 +159,13 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) 
 
     /** Complete if an attempt held the run before. */
     async earlier (tenant: Owner, id: string): Promise<EarlierSteps> {
-      const { rows } = await sql<EarlierRow>`select step, status, result, error, sent_at is not null as sent from tenantry.workflow_steps
-        where tenant_id = ${tenant} and run_id = ${id}::uuid and (status <> 'running' or sent_at is not null)`.execute(dbFor(tenant))
+      const rows = await dbFor(tenant).selectFrom('tenantry.workflow_steps').select(['step', 'status', 'result', 'error', 'sent_at as sentAt'])
+        .where('tenant_id', '=', tenant).where('run_id', '=', id).where(sql<boolean>`(status <> 'running' or sent_at is not null)`).execute()
       return {
         outcomes: new Map(
           rows.flatMap(({ step, status, result, error }) => status === 'running' ? [] : [[step, { status, result, error }]])
         ),
-        sent: new Set(rows.flatMap(({ step, sent }) => sent ? [step] : []))
+        sent: new Set(rows.flatMap(({ step, sentAt }) => sentAt === null ? [] : [step]))
       }
     },
 
@@ -244,11 +232,7 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) 
     },
 
     /** Newest first. `total` is at most `maxCounted`. */
-    async list (
-      viewer: Viewer,
-      status: RunStatus | undefined,
-      { limit, offset }: { readonly limit: number, readonly offset: number }
-    ): Promise<{ data: ListedRun[], total: number }> {
+    async list (viewer: Viewer, status: RunStatus | undefined, { limit, offset }: Page): Promise<{ data: ListedRun[], total: number }> {
       const runs = sql`from tenantry.workflow_runs where ${seenBy(viewer)} ${status === undefined ? sql`` : sql`and status = ${status}`}`
       const db = dbFor(viewer.tenant)
       const [{ rows: data }, { rows: [count] }] = await Promise.all([
@@ -279,11 +263,5 @@ function seenBy ({ tenant, user }: Viewer) {
 
 /** Removes runs that were started 30 days ago, with their steps. */
 export function sweepRuns (db: Kysely<SystemTables>): Promise<boolean> {
-  const part: SweepPart = async (transaction) => {
-    const { numAffectedRows = 0n } = await sql`delete from tenantry.workflow_runs where ctid = any (array(
-      select ctid from tenantry.workflow_runs where created_at < now() - interval '30 days' limit ${sweptRuns} for update skip locked))`
-      .execute(transaction)
-    return Number(numAffectedRows) < sweptRuns ? 0 : maxSweptRows
-  }
-  return sweep(db, 'workflows', [part])
+  return sweep(db, 'workflows', [removal('tenantry.workflow_runs', sql`created_at < now() - interval '30 days'`, sweptRuns)])
 }
