@@ -1,5 +1,6 @@
 /** Removes expired rows: every hour, in short statements, by one server of a database at a time. */
 import { type Kysely, sql } from 'kysely'
+import { repeat } from '../concurrency/repeat.js'
 import { hourMs } from '../time/spans.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -54,17 +55,13 @@ export async function sweep (db: Kysely<SystemTables>, name: string, parts: read
  * @param onError called with an error of the work, which is repeated an hour later
  */
 export function everyHour (work: () => Promise<unknown>, onError: (error: unknown) => void): () => Promise<void> {
-  let running: Promise<unknown> = Promise.resolve()
-  const run = () => {
-    running = work().catch(onError)
-  }
-  let timer = setTimeout(() => {
-    run()
-    timer = setInterval(run, hourMs).unref()
-  }, Math.random() * hourMs).unref()
-  return async () => {
-    // Node accepts both kinds of timers in either function.
-    clearTimeout(timer)
-    await running
-  }
+  let isFirst = true
+  return repeat(async () => {
+    if (isFirst) {
+      isFirst = false
+      return Math.random() * hourMs
+    }
+    await work().catch(onError)
+    return hourMs
+  })
 }

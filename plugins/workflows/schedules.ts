@@ -1,6 +1,7 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
+import { repeat } from '../../lib/concurrency/repeat.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -151,23 +152,10 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   return {
     startDue,
     /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
-    watch (): () => Promise<void> {
-      let ended = false
-      let timer: NodeJS.Timeout | undefined
-      let reading: Promise<unknown> = Promise.resolve()
-      const poll = (): void => {
-        reading = startDue(new Date()).catch((err: unknown) =>
-          log.debug({ err }, 'the schedules of workflows could not be read: retrying')
-        ).finally(() => {
-          if (!ended) timer = setTimeout(poll, pollMs).unref()
-        })
-      }
-      poll()
-      return async () => {
-        ended = true
-        clearTimeout(timer)
-        await reading
-      }
-    }
+    watch: (): () => Promise<void> =>
+      repeat(async () => {
+        await startDue(new Date()).catch((err: unknown) => log.debug({ err }, 'the schedules of workflows could not be read: retrying'))
+        return pollMs
+      })
   }
 }
