@@ -63,9 +63,10 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   async function makeDeliveries (): Promise<number> {
     const { outcome, from, refused } = await fanOut(db, subscribers, fanTurn, new Date(now()))
     fanTurn = from
-    for (const { owner, source, deliveries } of refused) {
+    for (const { tenant, source, deliveries } of refused) {
+      const ofPlatform = tenant === platformRef
       log.warn(
-        { tenant: owner === platformRef ? source : owner, ofPlatform: owner === platformRef, deliveries },
+        { tenant: ofPlatform ? source : tenant, ofPlatform, deliveries },
         'webhooks were not sent: too many deliveries of the tenant are waiting'
       )
     }

@@ -15,7 +15,7 @@ const maxAlone = 250 // events in all, shared by fewer tenants
 const maxWaiting = 100_000 // deliveries of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxSubjectBytes = 512 // in an index of PostgreSQL, which allows about 2,700
 
-export interface Pass {
+interface Pass {
   /** `busy`: another process is creating deliveries. `more`: there may be more to do now. */
   readonly outcome: 'busy' | 'more' | 'done'
   /** Where the next pass begins. */
@@ -24,11 +24,7 @@ export interface Pass {
 }
 
 /** Deliveries that failed at once, because too many of the same line wait. */
-export interface RefusedEvents {
-  /** The owner of the webhooks; empty for the platform. */
-  readonly owner: Owner
-  /** See `source` of the table. */
-  readonly source: string
+interface RefusedEvents extends Line {
   readonly deliveries: number
 }
 
@@ -39,9 +35,15 @@ interface EventRow {
   readonly subject: string
 }
 
-interface Row {
+/** Deliveries that wait together. */
+interface Line {
+  /** The owner of the webhooks; empty for the platform. */
   readonly tenant: Owner
+  /** See `source` of the table. */
   readonly source: string
+}
+
+interface Row extends Line {
   readonly event: string
   readonly type: string
   readonly subject: string
@@ -78,7 +80,8 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
     const rows: Row[] = []
     const settled: string[] = []
     const unsubscribed: string[] = []
-    for (const { place, tenant, type, subject } of fresh) {
+    for (const event of fresh) {
+      const { place, tenant } = event
       const own = known.get(tenant)
       const version = present.get(tenant)
       const isThere = tenant === platformRef || version !== undefined
@@ -86,12 +89,10 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
         subscribers.forget(tenant)
         continue
       }
-      const heardBy = isThere ? [...webhooksFor(type, subscribers.platform, platformRef), ...webhooksFor(type, own, tenant)] : []
-      if (heardBy.length === 0) unsubscribed.push(place)
+      const deliveries = isThere ? [...deliveriesOf(event, subscribers.platform, platformRef), ...deliveriesOf(event, own, tenant)] : []
+      if (deliveries.length === 0) unsubscribed.push(place)
       else settled.push(place)
-      for (const { owner, endpoint, url } of heardBy) {
-        rows.push({ tenant: owner, source: owner === platformRef ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
-      }
+      rows.push(...deliveries)
     }
     refused = await insertDeliveries(transaction, rows, now)
     if (settled.length > 0) {
@@ -134,16 +135,18 @@ async function presentTenants (transaction: Kysely<SystemTables>, tenants: reado
   return new Map(rows.map(({ id, version }) => [id, version]))
 }
 
-function webhooksFor (type: string, subscribers: Subscribers | undefined, owner: Owner): { owner: Owner, endpoint: string, url: string }[] {
+function deliveriesOf ({ place, tenant, type, subject }: EventRow, subscribers: Subscribers | undefined, owner: Owner): Row[] {
   if (subscribers === undefined || !subscribers.kinds.has(type)) return []
-  return subscribers.webhooks.filter(({ kinds }) => kinds.has(type)).map(({ name, shownUrl }) => ({ owner, endpoint: name, url: shownUrl }))
+  const common = { tenant: owner, source: owner === platformRef ? tenant : '', event: place, type, subject: chainOf(subject) }
+  return subscribers.webhooks.filter(({ kinds }) => kinds.has(type))
+    .map(({ name, shownUrl }) => ({ ...common, endpoint: name, url: shownUrl }))
 }
 
 /** Inserts the deliveries. The first of each subject is due at once unless an earlier one waits; the others follow it. */
 async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date): Promise<readonly RefusedEvents[]> {
   if (rows.length === 0) return []
   const full = await fullLines(transaction, rows)
-  const isRefused = ({ tenant, source }: Row) => full.some((line) => line.tenant === tenant && line.source === source)
+  const isRefused = (row: Row) => full.some((line) => isIn(line, row))
   const column = (of: (row: Row) => string) => rows.map(of)
   const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${column(({ event }) => event)}::bigint[],
     ${column(({ type }) => type)}::text[], ${column(({ subject }) => subject)}::text[], ${column(({ endpoint }) => endpoint)}::text[], ${
@@ -166,14 +169,12 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
         and p.subject = g.subject and p.status = 'pending' limit 1) is null then ${now}::timestamptz end,
       ${new Date(now.getTime() + retryForMs)}::timestamptz, ${now}::timestamptz
     from ${given}`.execute(transaction)
-  return full.map(({ tenant, source }) => ({
-    owner: tenant,
-    source,
-    deliveries: rows.filter((row) => row.tenant === tenant && row.source === source).length
-  }))
+  return full.map((line) => ({ ...line, deliveries: rows.filter((row) => isIn(line, row)).length }))
 }
 
-type Line = Pick<Row, 'tenant' | 'source'>
+function isIn (line: Line, row: Row): boolean {
+  return row.tenant === line.tenant && row.source === line.source
+}
 
 /** The lines of the rows that have the maximum of waiting deliveries. */
 async function fullLines (transaction: Kysely<SystemTables>, rows: readonly Row[]): Promise<readonly Line[]> {

@@ -13,13 +13,13 @@ import { isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
+import { deliveryStatuses } from './store.js'
 import type {} from './webhooks.js'
 
 const maxOffset = 10_000
-const statuses = ['pending', 'delivered', 'failed'] as const
 
 const Query = ClosedObject({
-  status: Optional.Enum('The status of the delivery. `pending`: it waits for its first attempt or a retry.', statuses),
+  status: Optional.Enum('The status of the delivery. `pending`: it waits for its first attempt or a retry.', deliveryStatuses),
   event: Optional.Enum('The kind of event.', eventKinds),
   ...pageQuery('Deliveries', maxOffset)
 })
@@ -31,7 +31,7 @@ const Delivery = named(
     event: Type.String({ description: 'The kind of event.' }),
     webhook: OrNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
     url: Type.String({ description: 'The URL of the receiver, without its query string.' }),
-    status: Type.Enum([...statuses]),
+    status: Type.Enum([...deliveryStatuses]),
     attempts: Type.Integer({ description: 'The number of attempts.' }),
     lastStatus: OrNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),
     lastError: OrNull(Type.String(), 'The error of the last attempt; null if it succeeded or was not made yet.'),

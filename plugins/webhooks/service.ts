@@ -5,7 +5,7 @@ import { type Kysely, sql } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { withoutQuery } from '../../lib/connectors/outbound-webhook.js'
 import { writeAudit } from '../../lib/database/audit.js'
-import { eventText, type OutboundEvent, writeEvent } from '../../lib/database/outbox.js'
+import { eventText, writeEvent } from '../../lib/database/outbox.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -43,17 +43,23 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
     hasSubscribers,
     hears: deprecate(hasSubscribers, '`app.webhooks.hears` is now `hasSubscribers`', 'TENANTRY_DEP_HEARS'),
 
-    async callback (transaction, { tenant, url, secret, trusted, ...event }) {
+    async callback (transaction, { tenant, url, secret, trusted, type, subject, data, at, depth = 0 }) {
       const id = randomUUID()
-      const time = now()
-      await writeCallback(transaction, {
-        id,
-        event: { tenant, ...event },
-        url: withoutQuery(url),
-        sealed: cipher.encrypt(callbackPlace(tenant, id), JSON.stringify({ url, secret, trusted })),
-        now: new Date(time),
-        giveUpAt: new Date(time + retryForMs)
-      })
+      const sealed = cipher.encrypt(callbackPlace(tenant, id), JSON.stringify({ url, secret, trusted }))
+      const due = new Date(now())
+      const giveUpAt = new Date(due.getTime() + retryForMs)
+      // Nothing is written if the tenant does not exist or is being deleted. No other delivery waits for it: a subject has one callback.
+      await sql`
+        with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
+        added as (
+          insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth, fanned_out)
+          select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz, ${depth}::smallint, true
+          where ${tenant}::text = '' or exists (select from live)
+          returning place
+        )
+        insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
+        select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${withoutQuery(url)}, ${sealed},
+          ${due}::timestamptz, ${giveUpAt}::timestamptz, ${due}::timestamptz from added`.execute(transaction)
     },
 
     secretOf: (tenant: Owner) => secrets.of(tenant),
@@ -72,38 +78,4 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
 
     wake
   }
-}
-
-interface NewCallback {
-  /** Of the delivery. */
-  readonly id: string
-  readonly event: OutboundEvent
-  /** Without its query string. */
-  readonly url: string
-  /** Address and secret. */
-  readonly sealed: Buffer
-  readonly now: Date
-  readonly giveUpAt: Date
-}
-
-/** Writes the event with its delivery, unless the tenant does not exist or is being deleted. */
-async function writeCallback (
-  transaction: Kysely<SystemTables>,
-  { id, event, url, sealed, now, giveUpAt }: NewCallback
-): Promise<void> {
-  const { tenant, type, subject, data, at, depth = 0 } = event
-  // No other delivery waits for it: a subject has one callback.
-  await sql`
-    with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
-    added as (
-      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth, fanned_out)
-      select ${tenant}::text, ${type}::text, ${subject}::text, ${
-    eventText(data)
-  }::json, ${at}::timestamptz, ${depth}::smallint, true where ${tenant}::text = '' or exists (select from live)
-      returning place
-    )
-    insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
-    select ${id}::uuid, ${tenant}, place, ${type}, ${
-    chainOf(subject)
-  }, '', ${url}, ${sealed}, ${now}::timestamptz, ${giveUpAt}::timestamptz, ${now}::timestamptz from added`.execute(transaction)
 }

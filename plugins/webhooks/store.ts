@@ -3,17 +3,18 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 /** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
-export const leaseMs = 30_000
+const leaseMs = 30_000
 
 const keptMs = 30 * 86_400_000
 // For a tenant's webhooks, or the platform's for the events of one tenant. The oldest ended ones are removed.
 const keptDeliveries = 100_000
 const maxCounted = 10_000
 
-export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
+export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const
 
 export interface Attempt {
   readonly id: string
@@ -43,20 +44,6 @@ export interface Ending {
   readonly status: number | null
   readonly error: string | null
   readonly again: Date | null
-}
-
-export interface LoggedDelivery {
-  readonly id: string
-  readonly event: string
-  readonly url: string
-  readonly webhook: string | null
-  readonly status: DeliveryStatus
-  readonly attempts: number
-  readonly lastStatus: number | null
-  readonly lastError: string | null
-  readonly nextAttemptAt: Date | null
-  readonly createdAt: Date
-  readonly deliveredAt: Date | null
 }
 
 /** The time of the next attempt; null for none. */
@@ -173,7 +160,7 @@ export async function handBack (db: Kysely<SystemTables>, ids: readonly string[]
 }
 
 export interface DeliveryFilter {
-  readonly status?: DeliveryStatus | undefined
+  readonly status?: typeof deliveryStatuses[number] | undefined
   readonly event?: string | undefined
 }
 
@@ -182,8 +169,8 @@ export async function listDeliveries (
   db: Kysely<SystemTables>,
   tenant: Owner,
   { status, event }: DeliveryFilter,
-  { limit, offset }: { limit: number, offset: number }
-): Promise<{ data: LoggedDelivery[], total: number }> {
+  { limit, offset }: Page
+) {
   let found = db.selectFrom('tenantry.webhook_deliveries').where('tenant_id', '=', tenant)
   if (status !== undefined) found = found.where('status', '=', status)
   if (event !== undefined) found = found.where('type', '=', event)

@@ -4,8 +4,9 @@ import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webh
 import type { Actor } from '../../lib/database/audit.js'
 import type { OutboundEvent } from '../../lib/database/outbox.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { DeliveryFilter, LoggedDelivery } from './store.js'
+import type { DeliveryFilter, listDeliveries } from './store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -14,7 +15,7 @@ declare module 'fastify' {
 }
 
 /** The receiver of the end of a run (`webhookOnComplete`). */
-export interface Callback {
+export interface Callback extends OutboundEvent {
   /** The owner whose generated secret signs if `secret` is null, and whose turn the delivery takes; empty for the platform. */
   readonly tenant: Owner
   readonly url: string
@@ -22,12 +23,6 @@ export interface Callback {
   readonly secret: string | null
   /** The platform's document fixes the address. */
   readonly trusted: boolean
-  readonly type: string
-  readonly data: object
-  readonly subject: string
-  readonly at: Date
-  /** The number of webhooks that led to it. Default: 0. */
-  readonly depth?: number | undefined
 }
 
 /** The outbound webhooks of a version of a tenant's document; version 0: no document was saved. */
@@ -63,11 +58,7 @@ export interface Webhooks {
    */
   secretOf(tenant: string): Promise<string>
   /** A page of the owner's deliveries, the newest first. `tenant`: empty for the platform's webhooks. */
-  deliveries(
-    tenant: string,
-    filter: DeliveryFilter,
-    page: { readonly limit: number, readonly offset: number }
-  ): Promise<{ data: LoggedDelivery[], total: number }>
+  deliveries(tenant: string, filter: DeliveryFilter, page: Page): ReturnType<typeof listDeliveries>
   /** Sends a delivery again, with retries for 24 hours from now. Throws `notFound`. */
   redeliver(tenant: string, id: string, actor: Actor): Promise<void>
   /** New events may have been committed: deliveries start at once. Without this call they start within a few seconds. */
