@@ -94,7 +94,10 @@ export class ChildTransport implements Sdk.Transport {
     try {
       this.#buffer.append(chunk)
     } catch (error) {
-      this.#fail(error)
+      this.#report(error)
+      const pid = this.#child?.pid
+      if (pid !== undefined) signalGroup(pid, 'SIGKILL')
+      this.#child?.stdout?.destroy()
       return
     }
     for (;;) {
@@ -104,16 +107,13 @@ export class ChildTransport implements Sdk.Transport {
         this.onmessage?.(message)
       } catch (error) {
         // The line is not a message but, for example, a log entry of the server.
-        this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+        this.#report(error)
       }
     }
   }
 
-  #fail (error: unknown): void {
+  #report (error: unknown): void {
     this.onerror?.(error instanceof Error ? error : new Error(String(error)))
-    const pid = this.#child?.pid
-    if (pid !== undefined) signalGroup(pid, 'SIGKILL')
-    this.#child?.stdout?.destroy()
   }
 }
 

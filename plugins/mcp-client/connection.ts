@@ -6,7 +6,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import type { FastifyBaseLogger } from 'fastify'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
-import { failure } from '../../lib/errors.js'
+import { failure, TenantryError } from '../../lib/errors.js'
 import { compilePattern } from '../../lib/expressions/linear-pattern.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
@@ -15,7 +15,7 @@ import { depthMember } from '../tools/nesting.js'
 import { ChildTransport } from './child.js'
 import type { ToolResult } from './types.js'
 
-export const maxResult = 1_048_576 // characters of a result as JSON
+const maxResult = 1_048_576 // characters of a result as JSON
 export const defaultTimeout = 30_000 // ms
 const maxMessage = 4_194_304 // bytes of one message from a server
 const maxTools = 500 // of a server; further tools are left out
@@ -138,21 +138,19 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
         if (error instanceof sdk.ProtocolError) {
           return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
         }
-        if (error instanceof ResultTooLarge) {
-          throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: request less` })
-        }
-        throw errorOf(error)
+        throw error instanceof TenantryError ? error : errorOf(error)
       }
     },
     close: () => client.close()
   }
 }
 
-class ResultTooLarge extends Error {}
-
+/** Throws `toolFailed` for a result that is too large. */
 function resultOf ({ content, isError = false, structuredContent }: Sdk.CallToolResult): ToolResult {
   const result = { content, isError, ...structuredContent !== undefined && { structuredContent } }
-  if (JSON.stringify(result).length > maxResult) throw new ResultTooLarge()
+  if (JSON.stringify(result).length > maxResult) {
+    throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: request less` })
+  }
   return result
 }
 
@@ -161,7 +159,7 @@ function transportOf (sdk: typeof Sdk, { command, args = [], env = {}, url, head
   return new sdk.StreamableHTTPClientTransport(new URL(url ?? ''), { requestInit: { headers }, fetch: boundedFetch(maxMessage) })
 }
 
-export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
+type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 
 /** @param maxBytes of one response; reading a larger one fails */
 function boundedFetch (maxBytes: number): Fetch {

@@ -7,7 +7,7 @@ import type { McpServer } from '../../lib/schema/agent.js'
 import { type Connection, defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
 import { allTenants, type Entry } from './shares.js'
-import type { ServerStatus } from './types.js'
+import type { ServerInfo } from './types.js'
 
 const firstDelay = 250 // ms before a server starts again after a failure; doubles with each further failure
 const maxDelay = 60_000 // ms
@@ -32,16 +32,9 @@ export interface PoolOptions {
   readonly onFailure: (server: McpServer, error: unknown) => void
 }
 
-export interface Pool {
-  /** Rejects with `toolFailed` if the server is down, with `toolsBusy` if no connection becomes free, and with the signal's reason. */
-  use<Result>(server: McpServer, tenant: Owner, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
-  status(server: McpServer, tenant: Owner): { readonly status: ServerStatus, readonly tools: number }
-  /** Ends the tenant's own connections. */
-  endOf(tenant: Owner): void
-  close(): Promise<void>
-}
+export type Pool = ReturnType<typeof createPool>
 
-export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: PoolOptions): Pool {
+export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: PoolOptions) {
   const kinds = { stdio: createEntries(maxProcesses), http: createEntries(maxSessions) }
   const failures = new LRUCache<string, Failures>({ max: maxFailures })
   const closing = new AbortController()
@@ -87,13 +80,19 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     try {
       return await entries.take({ key, owner, begin: () => begin(server, key, owner, entries) }, AbortSignal.any([signal, late]))
     } catch (error) {
-      if (error === late.reason) throw busy()
+      if (error === late.reason) throw failure('toolsBusy', { headers: { 'retry-after': '1' } })
       throw error
     }
   }
 
   return {
-    async use (server, tenant, signal, work) {
+    /** Rejects with `toolFailed` if the server is down, with `toolsBusy` if no connection becomes free, and with the signal's reason. */
+    async use<Result> (
+      server: McpServer,
+      tenant: Owner,
+      signal: AbortSignal,
+      work: (connection: Connection) => Promise<Result>
+    ): Promise<Result> {
       const entry = await take(server, tenant, signal)
       try {
         return await work(entry.connection ?? await start(server, entry, signal))
@@ -102,18 +101,19 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
       }
     },
 
-    status (server, tenant) {
+    status (server: McpServer, tenant: Owner): Pick<ServerInfo, 'status' | 'tools'> {
       const key = keyOf(server, tenant)
       const entry = entriesOf(server).get(key)
       if (entry?.connection !== undefined && entry.connection !== null) return { status: 'up', tools: entry.connection.count }
       return { status: entry === undefined && (failures.get(key)?.until ?? 0) > now() ? 'down' : 'idle', tools: 0 }
     },
 
-    endOf (tenant) {
+    /** Ends the tenant's own connections. */
+    endOf (tenant: Owner): void {
       for (const entries of Object.values(kinds)) entries.endOf(tenant)
     },
 
-    async close () {
+    async close (): Promise<void> {
       closing.abort()
       const refusal = failure('stopping')
       await Promise.all([kinds.stdio.close(refusal), kinds.http.close(refusal)])
@@ -139,10 +139,6 @@ async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Ent
 
 function keyOf ({ name, shared = false }: McpServer, tenant: Owner): string {
   return shared ? `\n${name}` : `${tenant}\n${name}`
-}
-
-function busy (): Error {
-  return failure('toolsBusy', { headers: { 'retry-after': '1' } })
 }
 
 function gone (ms: number, cause?: unknown): Error {

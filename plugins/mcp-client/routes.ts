@@ -1,10 +1,10 @@
 /** The endpoints under `/agent/mcp`. */
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -64,7 +64,6 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
 }
 
 const ServerQuery = ClosedObject(pageQuery('Servers'))
-type ServerQuery = Static<typeof ServerQuery>
 const ServerList = ListOf(named(
   'McpServer',
   Type.Object({
@@ -93,11 +92,8 @@ const ToolList = Type.Object({
 const ExecuteBody = ClosedObject({
   server: Type.String({ minLength: 1, maxLength: 64 }),
   tool: Type.String({ minLength: 1, maxLength: 200 }),
-  args: Type.Optional(
-    Type.Unknown({ description: "The arguments of the tool, as an object that matches the tool's schema. Default: `{}`." })
-  )
+  args: Optional.Unknown("The arguments of the tool, as an object that matches the tool's schema. Default: `{}`.")
 })
-type ExecuteBody = Static<typeof ExecuteBody>
 
 const ExecuteResponse = Type.Object({
   content: Type.Array(Type.Unknown(), {

@@ -30,14 +30,10 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
 
-  async function toolsOf (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
-    return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
-  }
-
   /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
   async function knownTools (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
-      return await toolsOf(server, tenant, signal)
+      return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
     } catch (err) {
       signal.throwIfAborted()
       if (isFailure(err, 'toolsBusy')) throw err

@@ -2,6 +2,7 @@
  * Shares a limited number of connections among tenants. A tenant with busy connections gets another one only while enough stay free
  * for other tenants. If a tenant without connections waits, a tenant with the most gives one up.
  */
+import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
@@ -21,44 +22,35 @@ export interface Entry {
   active: number
 }
 
-export interface Shares {
-  /** Busy connections of the owner. 0 for `allTenants`, whose claims come first. */
-  held(owner: Owner): number
-  /** Whether the owner may have another connection, if necessary by replacing an idle one. */
-  mayTake(owner: Owner): boolean
-  /** The idle connection to replace: the least recently used one of the owner with the most connections. */
-  idle(): Entry | undefined
-  /**
-   * The busy connection to give up: the least recently used one of the owner with the most.
-   * Its owner must hold two more than the claimant, or any if the claimant has none.
-   */
-  spare(claimant: string, except: ReadonlySet<Entry>): Entry | undefined
-}
-
 /** @param entries least recently used first */
-export function sharesOf (entries: Iterable<Entry>, max: number): Shares {
+export function sharesOf (entries: Iterable<Entry>, max: number) {
   const all = [...entries]
   const busy = all.filter(isBusy)
   const busyOf = countByOwner(busy)
-  const held = (owner: Owner) => busyOf.get(owner) ?? 0
+  /** Busy connections of the owner. 0 for `allTenants`, whose claims come first. */
+  const held = (owner: Owner): number => busyOf.of(owner)
 
   return {
     held,
-    mayTake (owner) {
+    /** Whether the owner may have another connection, if necessary by replacing an idle one. */
+    mayTake (owner: Owner): boolean {
       const free = max - busy.length
       return free > 0 && (free - 1) * heldPerFree >= held(owner)
     },
-    idle () {
+    /** The idle connection to replace: the least recently used one of the owner with the most connections. */
+    idle (): Entry | undefined {
       const owned = countByOwner(all)
-      return most(all.filter((entry) => !isBusy(entry)), ({ owner }) => owned.get(owner) ?? 1)
+      return most(all.filter((entry) => !isBusy(entry)), ({ owner }) => Math.max(1, owned.of(owner)))
     },
-    spare (claimant: Owner, except) {
+    /**
+     * The busy connection to give up: the least recently used one of the owner with the most.
+     * Its owner must hold two more than the claimant, or any if the claimant has none.
+     */
+    spare (claimant: Owner, except: ReadonlySet<Entry>): Entry | undefined {
       const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
       const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
-      const owners = busy.filter((entry) =>
-        !except.has(entry) && entry.owner !== claimant && entry.owner !== allTenants && (kept.get(entry.owner) ?? 0) >= enough
-      )
-      return most(owners, ({ owner }) => kept.get(owner) ?? 0)
+      const given = busy.filter((entry) => !except.has(entry) && entry.owner !== claimant && kept.of(entry.owner) >= enough)
+      return most(given, ({ owner }) => kept.of(owner))
     }
   }
 }
@@ -68,9 +60,9 @@ function isBusy ({ active, connection }: Entry): boolean {
   return active > 0 || connection === null
 }
 
-function countByOwner (entries: readonly Entry[]): ReadonlyMap<string, number> {
-  const counts = new Map<string, number>()
-  for (const { owner } of entries) if (owner !== allTenants) counts.set(owner, (counts.get(owner) ?? 0) + 1)
+function countByOwner (entries: readonly Entry[]): KeyCounts<Owner> {
+  const counts = new KeyCounts<Owner>()
+  for (const { owner } of entries) if (owner !== allTenants) counts.add(owner, 1)
   return counts
 }
 

@@ -22,10 +22,7 @@ const capabilities = new Set(['experimental', 'sampling', 'elicitation', 'roots'
 const modernVersion = '2026-07-28'
 const reserved = 'io.modelcontextprotocol/'
 
-/** @returns null for other messages and for malformed ones: the library reports the faults */
-export type Recognise = (body: unknown, headers: IncomingHttpHeaders) => CommonMessage | null
-
-export function recogniser (sdk: typeof Sdk): Recognise {
+export function recogniser (sdk: typeof Sdk) {
   const versions = new Set<unknown>(sdk.SUPPORTED_PROTOCOL_VERSIONS.filter((version) => version < modernVersion))
   const known = new Set<string>([sdk.PROTOCOL_VERSION_META_KEY, sdk.CLIENT_INFO_META_KEY, sdk.CLIENT_CAPABILITIES_META_KEY])
 
@@ -37,7 +34,8 @@ export function recogniser (sdk: typeof Sdk): Recognise {
       every(able, (name) => capabilities.has(name) && isRecord(able[name])) && every(meta, (name) => known.has(name) || isOther(name))
   }
 
-  return (body, headers) => {
+  /** null for other messages and for malformed ones: the library reports the faults. */
+  return (body: unknown, headers: IncomingHttpHeaders): CommonMessage | null => {
     const { accept, 'content-type': type, 'mcp-protocol-version': version } = headers
     if (
       !isRecord(body) || type?.startsWith('application/json') !== true || accept?.includes('application/json') !== true ||

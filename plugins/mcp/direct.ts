@@ -13,13 +13,8 @@ export interface McpResponse {
   readonly body: string
 }
 
-export interface Direct {
-  /** null for a message that the library must answer. */
-  respond(message: CommonMessage, context: McpContext): Promise<McpResponse | null>
-}
-
 /** @param server the name and version that clients see */
-export function createDirect (server: { readonly name: string, readonly version: string }, serverInfoKey: string): Direct {
+export function createDirect (server: { readonly name: string, readonly version: string }, serverInfoKey: string) {
   const modernEnd = `"resultType":"complete","_meta":${JSON.stringify({ [serverInfoKey]: server })}}`
   const cacheHints = '"ttlMs":0,"cacheScope":"private",'
 
@@ -63,13 +58,12 @@ export function createDirect (server: { readonly name: string, readonly version:
     }
   }
 
-  return {
-    async respond (message, context) {
-      const own = await result(context, message)
-      if (own === null) return null
-      const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`
-      if (message.isModern) return { status: 200, headers: { 'content-type': 'application/json' }, body: text }
-      return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `event: message\n${eventData(text)}` }
-    }
+  /** null for a message that the library must answer. */
+  return async (message: CommonMessage, context: McpContext): Promise<McpResponse | null> => {
+    const own = await result(context, message)
+    if (own === null) return null
+    const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`
+    if (message.isModern) return { status: 200, headers: { 'content-type': 'application/json' }, body: text }
+    return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `event: message\n${eventData(text)}` }
   }
 }

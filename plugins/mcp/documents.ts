@@ -9,13 +9,6 @@ const pageSize = 50
 /** The methods of `app.embeddings` that are needed here. */
 export type DocumentSource = Pick<Embeddings, 'list' | 'read'>
 
-export interface DocumentResource {
-  readonly uri: string
-  readonly name: string
-  readonly description: string
-  readonly mimeType: string
-}
-
 /** The cursor of the first page of documents. */
 export const documentsCursor = cursorAt(0)
 
@@ -32,11 +25,7 @@ export function offsetOf (cursor: string | undefined): number | undefined {
   return offset === undefined ? undefined : Number(offset)
 }
 
-export async function listDocuments (
-  source: DocumentSource,
-  { tenant }: FastifyRequest,
-  offset: number
-): Promise<{ resources: DocumentResource[], nextCursor?: string }> {
+export async function listDocuments (source: DocumentSource, { tenant }: FastifyRequest, offset: number) {
   if (tenant === null || tenant === undefined) return { resources: [] }
   const { data, total } = await source.list(tenant.id, { limit: pageSize, offset })
   const end = offset + data.length

@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import { errorSchemaId } from '../../lib/http/error-schemas.js'
 
 const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
+const RpcError = Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) })
 
 export const JsonRpcMessage = Type.Object({
   jsonrpc: Type.Literal('2.0'),
@@ -15,18 +16,14 @@ export const JsonRpcResponse = Type.Object({
   jsonrpc: Type.Literal('2.0'),
   id: Id,
   result: Type.Optional(Type.Unknown()),
-  error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) }))
+  error: Type.Optional(RpcError)
 }, { description: 'The response to a request. Clients of older versions receive it as one server-sent event.' })
 
 /** A message that the protocol refuses has an error of JSON-RPC; other requests have one of this server. */
 export const refusedMessage = (description: string) =>
   Type.Union([
     Type.Ref(`${errorSchemaId}#`),
-    Type.Object({
-      jsonrpc: Type.Literal('2.0'),
-      id: Id,
-      error: Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) })
-    })
+    Type.Object({ jsonrpc: Type.Literal('2.0'), id: Id, error: RpcError })
   ], { description })
 
 export const ResourceMetadata = Type.Object({

@@ -32,12 +32,9 @@ export interface McpParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface McpService {
-  handle(request: FastifyRequest, reply: FastifyReply): Promise<McpResponse>
-  close(): Promise<void>
-}
+export type McpService = ReturnType<typeof createMcp>
 
-export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts): McpService {
+export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts) {
   const replies = new WeakMap<Request, FastifyReply>()
   const info = { name, version }
   const options = {
@@ -46,7 +43,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   }
 
   const recognise = recogniser(sdk)
-  const direct = createDirect(info, sdk.SERVER_INFO_META_KEY)
+  const respond = createDirect(info, sdk.SERVER_INFO_META_KEY)
 
   const contextOf = ({ request, raw }: FastifyReply): McpContext => ({ sdk, tools, documents: documents(), caller: request, response: raw })
 
@@ -66,7 +63,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   })
 
   return {
-    async handle (request, reply) {
+    async handle (request: FastifyRequest, reply: FastifyReply): Promise<McpResponse> {
       const { body, headers } = request
       // A subscription would hold a connection open, though tools change only with the tenant's document.
       if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
@@ -74,7 +71,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
       const depth = depthOf(body)
       if (depth > request.toolDepth) request.toolDepth = depth
       const common = recognise(body, headers)
-      const ready = common && await direct.respond(common, contextOf(reply))
+      const ready = common && await respond(common, contextOf(reply))
       if (ready !== null) return ready
       const message = new Request(`${url}/mcp`, {
         method: 'POST',

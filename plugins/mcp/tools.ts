@@ -77,7 +77,7 @@ export function errorText (error: unknown, { log }: FastifyRequest): string {
   return 'The tool failed'
 }
 
-export interface Shown {
+interface Shown {
   readonly shown: Sdk.Tool
   readonly json: string
 }

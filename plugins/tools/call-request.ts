@@ -20,24 +20,20 @@ const contextHeaders = [
 /** The caller's headers that a tool call inherits. No other header passes. */
 export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>): Record<string, string> {
   // The caller's id, for the log.
-  const own: Record<string, string> = { 'x-request-id': id }
-  copyHeaders(headers, credentials, own)
-  copyHeaders(headers, contextHeaders, own)
-  return own
+  return copyHeaders(headers, credentials, copyHeaders(headers, contextHeaders, { 'x-request-id': id }))
 }
 
 /** The same headers without credentials, and without the id. */
 export function contextHeadersOf (headers: ToolCaller['headers']): Record<string, string> {
-  const own: Record<string, string> = {}
-  copyHeaders(headers, contextHeaders, own)
-  return own
+  return copyHeaders(headers, contextHeaders, {})
 }
 
-function copyHeaders (headers: ToolCaller['headers'], names: readonly string[], into: Record<string, string>): void {
+function copyHeaders (headers: ToolCaller['headers'], names: readonly string[], into: Record<string, string>): Record<string, string> {
   for (const name of names) {
     const value = headers[name]
     if (value !== undefined) into[name] = String(value)
   }
+  return into
 }
 
 /** Has the identity, the tenant and the address of its caller. */

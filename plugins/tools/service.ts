@@ -109,10 +109,10 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     }
   }
 
-  async function answer (name: string, input: unknown, caller: ToolCaller, call: ToolCall = {}): Promise<ToolResult> {
-    const tool = await find(name, caller)
-    if (tool === null) throw failure('toolUnknown')
-    return await counted(tool, input, caller, call)
+  async function answer (name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<ToolResult> {
+    const found = await open(name, caller)
+    if (found === null) throw failure('toolUnknown')
+    return await found.answer(input, call)
   }
 
   const service: ToolService = {
