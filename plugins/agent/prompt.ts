@@ -28,13 +28,8 @@ export interface PromptParts {
   readonly countTokens: (text: string) => number
 }
 
-export interface Prompt {
-  readonly messages: ModelMessage[]
-  readonly excerpts: readonly Excerpt[]
-}
-
 /** Leaves out excerpts and the oldest messages that do not fit. The user's message is always included. */
-export function promptOf ({ system, hasTools, history, excerpts, message, budget, countTokens }: PromptParts): Prompt {
+export function promptOf ({ system, hasTools, history, excerpts, message, budget, countTokens }: PromptParts) {
   const cost = (text: string) => countTokens(text) + perMessage
   const rules = hasTools || excerpts.length > 0 ? [dataRule] : []
   const systemText = [...system === undefined ? [] : [system], ...rules].join('\n\n')
@@ -51,15 +46,13 @@ export function promptOf ({ system, hasTools, history, excerpts, message, budget
   const latest = fitting(history.slice(-maxHistory).reverse(), room, ({ content }) => cost(content)).reverse()
   // The history must begin with a message of the user.
   const first = latest.findIndex(({ role }) => role === 'user')
-  return {
-    excerpts: chosen,
-    messages: [
-      ...systemText === '' ? [] : [{ role: 'system', content: systemText } as const],
-      ...first === -1 ? [] : latest.slice(first).map(({ role, content }) => ({ role, content })),
-      ...shown === null ? [] : [{ role: 'user', content: shown } as const],
-      { role: 'user', content: message }
-    ]
-  }
+  const messages: ModelMessage[] = [
+    ...systemText === '' ? [] : [{ role: 'system', content: systemText } as const],
+    ...first === -1 ? [] : latest.slice(first).map(({ role, content }) => ({ role, content })),
+    ...shown === null ? [] : [{ role: 'user', content: shown } as const],
+    { role: 'user', content: message }
+  ]
+  return { messages, excerpts: chosen }
 }
 
 /** The items from the start that fit. */

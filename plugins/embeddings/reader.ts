@@ -1,4 +1,5 @@
 /** Reads the text of documents and splits it into chunks. */
+import { buffer } from 'node:stream/consumers'
 import { type Block, textBlocks } from '../../lib/chunking/blocks.js'
 import { markdownBlocks } from '../../lib/chunking/markdown.js'
 import { maxPdfBytes, pdfText } from '../../lib/chunking/pdf.js'
@@ -47,9 +48,7 @@ export function createReader ({ models, files }: ReaderParts) {
     }
     const bytes = file === null ? null : await store.open(tenant, fileId)
     if (bytes === null) throw failure('notFound', { message: 'The tenant has no such file' })
-    const parts: Uint8Array[] = []
-    for await (const part of bytes) parts.push(part)
-    return Buffer.concat(parts)
+    return await buffer(bytes)
   }
 
   async function blocksOf (tenant: Owner, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {

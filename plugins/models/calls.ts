@@ -10,8 +10,6 @@ const stopMs = 5000 // ms for calls to end by themselves while the app stops
 
 export type Calls = ReturnType<typeof createCalls>
 
-export type Call = Awaited<ReturnType<Calls['begin']>>
-
 export function createCalls () {
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
   const open = new Map<AbortController, Promise<unknown>>()
@@ -41,7 +39,6 @@ export function createCalls () {
       return {
         /** Aborts when the caller leaves, and when the app closes. */
         signal: AbortSignal.any([signal, ending.signal]),
-        abort: (reason: Error): void => ending.abort(reason),
         /** Call it when all work of the call is done. */
         end (): void {
           open.delete(ending)

@@ -13,7 +13,6 @@ import { addUsage, countPrompt, countTokens, noUsage, type Tokens } from '../../
 import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { Llm } from '../../lib/schema/agent.js'
 import { type CallParts, failedCall } from './call-parts.js'
-import type { Call } from './calls.js'
 import type { Charge, Payer } from './charges.js'
 import { runTools, schemasOf } from './tools.js'
 
@@ -33,7 +32,7 @@ export interface ChatParts extends CallParts {
 }
 
 /** The time limits of a call: in all, and without a byte. */
-export type TimeBound = 'whole' | 'silence'
+type TimeBound = 'whole' | 'silence'
 
 /** A validated call. */
 interface Prepared {
@@ -51,15 +50,13 @@ export type Chat = (call: ChatCall, bound: TimeBound) => AsyncIterableIterator<C
 
 export function createChat (parts: ChatParts): Chat {
   return (call, bound) => {
-    let under: Call | null = null
-    const events = converse(parts, call, bound, (begun) => {
-      under = begun
-    })
+    const gone = new AbortController()
+    const events = converse(parts, { ...call, signal: AbortSignal.any([call.signal, gone.signal]) }, bound)
     return {
       next: () => events.next(),
       // A generator handles `return` only after its `next` has settled.
       return () {
-        under?.abort(failure('stopping', { message: 'The caller disconnected' }))
+        gone.abort(failure('stopping', { message: 'The caller disconnected' }))
         return events.return(undefined)
       },
       [Symbol.asyncIterator] () {
@@ -69,12 +66,7 @@ export function createChat (parts: ChatParts): Chat {
   }
 }
 
-async function * converse (
-  parts: ChatParts,
-  call: ChatCall,
-  bound: TimeBound,
-  onCall: (under: Call) => void
-): AsyncGenerator<ChatEvent, void, undefined> {
+async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): AsyncGenerator<ChatEvent, void, undefined> {
   const prepared = prepare(parts, call)
   const { info, payer, format, rounds } = prepared
   const apiKey = await parts.keys.of(payer.tenant)
@@ -86,7 +78,6 @@ async function * converse (
     await counted.give()
     throw error
   }
-  onCall(under)
   const outcomes: ToolCallOutcome[] = []
   const prompt = [...prepared.prompt]
   let { promptTokens } = prepared

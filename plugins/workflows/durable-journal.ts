@@ -3,18 +3,14 @@ import type { Engine, Statement } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { storedExcess } from '../../lib/json/bounds.js'
 import { Interrupted, type Journal, type StepOutcome, throughOutages } from './journal.js'
-import { beginStep, endStep, type HeldRun, sendStep, storedError } from './store.js'
+import { beginStep, type EarlierSteps, endStep, type HeldRun, sendStep, storedError } from './store.js'
 
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
 
-export interface DurableJournalParts {
+export interface DurableJournalParts extends EarlierSteps {
   readonly engine: Engine
   readonly run: HeldRun
-  /** The results of steps in earlier attempts. */
-  readonly outcomes: ReadonlyMap<string, StepOutcome>
-  /** Steps of earlier attempts with calls that may have been charged. Default: none. */
-  readonly sent?: ReadonlySet<string> | undefined
   /** Steps whose statements the journal runs. Their start is not written separately. */
   readonly databaseSteps: ReadonlySet<string>
   /** Aborts when the attempt is over. */
@@ -28,7 +24,7 @@ type RunStatement = (statement: Statement, values: readonly unknown[]) => Promis
  * would exceed the run's total of 16 MiB.
  */
 export function createDurableJournal (
-  { engine, run: { tenant, id, attempt }, outcomes, sent = new Set(), databaseSteps, signal }: DurableJournalParts
+  { engine, run: { tenant, id, attempt }, outcomes, sent, databaseSteps, signal }: DurableJournalParts
 ): Journal {
   const options = { tenant }
   const calls = new Set(sent)

@@ -98,11 +98,11 @@ export function createRunJob ({ app, store, documents, steps, callers, end }: Ru
     if (attempt > maxAttempts) return ended(failed(tooOften))
 
     // The first attempt has no earlier steps. From now on, writes of an earlier attempt are refused.
-    const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
+    const earlier = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
     const [cache, webhooks] = [cacheOf(), webhooksOf()]
     // The process that wrote the rows may have ended before it cleared the cache.
-    if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
-    const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
+    if (earlier.outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
+    const journal = createDurableJournal({ engine, run, ...earlier, databaseSteps: databaseSteps(workflow), signal })
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(id)
       const { result } = await runWorkflow(workflow, { ...scope, events }, {
