@@ -23,6 +23,10 @@ export interface ToolService extends Tools {
   invalidate(): void
 }
 
+interface Kept {
+  readonly tool: CompiledTool | null
+}
+
 export interface ToolParts {
   /** Calls the route of a tool. */
   readonly run: RunTool
@@ -34,7 +38,7 @@ export interface ToolParts {
 export function createTools ({ run, count, documents }: ToolParts): ToolService {
   const routes = new Map<string, ToolRoute>()
   const ofTenants = new LRUCache<string, ToolSet>({ max: maxSets })
-  const schemas = new LRUCache<string, { readonly tool: CompiledTool | null }>({
+  const schemas = new LRUCache<string, Kept>({
     maxSize: maxCharacters,
     sizeCalculation: ({ tool }) => tool?.size ?? 100
   })
@@ -44,7 +48,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
 
   /** The document limits its own schemas, which stay in memory. */
   function ofPlatform (): ToolSet {
-    platform ??= toolSet(String(generation), [...routes.values()], keepAll())
+    platform ??= toolSet(String(generation), [...routes.values()], keepIn(new Map()))
     return platform
   }
 
@@ -58,14 +62,8 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     if (found === null || found.routes.length === 0) return null
     const known = ofTenants.get(found.key)
     if (known !== undefined) return known
-    const set = toolSet(found.key, found.routes.filter(({ declared }) => !routes.has(declared.name)), (name, compile) => {
-      const key = `${found.key}\n${name}`
-      const known = schemas.get(key)
-      if (known !== undefined) return known.tool
-      const tool = compile()
-      schemas.set(key, { tool })
-      return tool
-    })
+    const own = found.routes.filter(({ declared }) => !routes.has(declared.name))
+    const set = toolSet(found.key, own, keepIn(schemas, `${found.key}\n`))
     ofTenants.set(found.key, set)
     return set
   }
@@ -165,14 +163,13 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
   return service
 }
 
-function keepAll (): KeepTool {
-  const kept = new Map<string, CompiledTool | null>()
+function keepIn (kept: Pick<Map<string, Kept>, 'get'> & { set(key: string, tool: Kept): unknown }, prefix = ''): KeepTool {
   return (name, compile) => {
-    const known = kept.get(name)
-    if (known !== undefined) return known
-    const compiled = compile()
-    kept.set(name, compiled)
-    return compiled
+    const known = kept.get(prefix + name)
+    if (known !== undefined) return known.tool
+    const tool = compile()
+    kept.set(prefix + name, { tool })
+    return tool
   }
 }
 

@@ -47,7 +47,7 @@ export function sortedByName (entries: readonly ToolEntry[]): ToolEntry[] {
   return entries.toSorted((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
-/** Compiles tools from their routes: once for each generation of a document, when a caller first needs a tool. */
+/** A tool, compiled once for each generation of a document, when a caller first needs it. */
 export interface CompiledTool {
   readonly route: ToolRoute
   readonly tool: Tool
@@ -60,7 +60,7 @@ export interface CompiledTool {
   readonly size: number
 }
 
-export interface PathPart {
+interface PathPart {
   readonly text: string
   readonly param: string | null
 }
