@@ -9,7 +9,7 @@ import { isFailure } from '../../lib/errors.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
 import { lease } from './insert.js'
-import { type JobStore, maxLost, type TakenJob, type TenantCapacity, type Want } from './store.js'
+import { type JobStore, maxLost, type TakenJob, type Want } from './store.js'
 import { HandedBack, type Task } from './types.js'
 
 const idlePauseMs = 5000 // between polls without notices, which also find jobs of dead processes
@@ -108,13 +108,14 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   /** Takes jobs if there is room for them; false without room or jobs. */
   async function take (): Promise<boolean> {
     const free = workers - running.size
+    const current = Array.from(running.values(), ({ job }) => job)
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
       task: name,
       from: turns.get(name) ?? '',
-      capacity: concurrency - runningOf(name)
+      capacity: concurrency - current.filter(({ task }) => task === name).length
     })).filter(({ capacity }) => capacity > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
-    const jobs = await taken(wants, free)
+    const jobs = await taken(wants, free, current)
     for (const { task, from } of wants) {
       const last = lastInTurn(jobs.filter((job) => job.task === task), from)
       if (last !== undefined) turns.set(task, `${last}\u0001`)
@@ -123,31 +124,17 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     return jobs.length > 0
   }
 
-  async function taken (wants: readonly Want[], limit: number): Promise<TakenJob[]> {
+  async function taken (wants: readonly Want[], limit: number, current: readonly TakenJob[]): Promise<TakenJob[]> {
+    const ofTenants = new Map<string, number>()
+    for (const { tenant } of current) if (tenant !== platformRef) ofTenants.set(tenant, (ofTenants.get(tenant) ?? 0) + 1)
+    const suspect = current.every(({ lost }) => lost === 0)
     for (;;) {
       try {
-        return await store.take(wants, limit, { most: ofOneTenant, running: tenantsRunning(), suspect: !isSuspectRunning() })
+        return await store.take(wants, limit, { most: ofOneTenant, running: ofTenants, suspect })
       } catch (error) {
         if (!isFailure(error, 'conflict')) throw error
       }
     }
-  }
-
-  function tenantsRunning (): TenantCapacity['running'] {
-    const counts = new Map<string, number>()
-    for (const { job: { tenant } } of running.values()) if (tenant !== platformRef) counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
-    return counts
-  }
-
-  function isSuspectRunning (): boolean {
-    for (const { job } of running.values()) if (job.lost > 0) return true
-    return false
-  }
-
-  function runningOf (name: string): number {
-    let count = 0
-    for (const { job } of running.values()) if (job.task === name) count++
-    return count
   }
 
   function launch (job: TakenJob): void {
