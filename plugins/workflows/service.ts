@@ -82,9 +82,7 @@ export interface WorkflowRuns {
   /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process already did so. */
   startAt(due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
   readonly documents: Documents
-  /** The runners of step types that other plugins provide. */
   readonly steps: StepRunners
-  /** The callers of runs, for the tools of steps. */
   readonly callers: RunCallers
 }
 
@@ -110,7 +108,7 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
 
 export function createWorkflowRuns ({ engine, queue, store, documents, steps, callers, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
   // The id of its job is that of the run.
-  const send = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
+  const sendRow = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
     for (const { id, row: { due } } of sent) if (due !== undefined) await passDue(transaction, due, id)
     const at = new Date()
@@ -120,38 +118,29 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
     if (entries.length > 0) await writeAudit(transaction, ...entries)
   })
 
+  async function send (tenant: Owner, workflow: CompiledWorkflow, own: Omit<StartRow, 'workflow' | 'definition'>): Promise<string> {
+    const row = { ...own, workflow: workflow.id, definition: definitionText(workflow) }
+    const id = await sendRow({ tenant, data: {} }, row, row.definition.length + row.scope.length)
+    if (id === null) throw new Error('the job of a run has no key')
+    return id
+  }
+
   return {
     documents,
     steps,
     callers,
     async start ({ tenant, user, workflow, scope, limitedUser = null, actor, request }) {
       const status = user === null ? createStatusToken() : undefined
-      const row: StartRow = {
-        user,
-        workflow: workflow.id,
-        definition: definitionText(workflow),
-        scope: scopeText(workflow, scope, request === undefined || !workflow.usesTools ? undefined : await callers.store(request)),
-        tokenHash: status?.hash ?? null,
-        actor
-      }
-      const id = await asRun(limits(), limitedUser, () => send({ tenant, data: {} }, row, row.definition.length + row.scope.length))
-      if (id === null) throw new Error('the job of a run has no key')
+      const caller = request === undefined || !workflow.usesTools ? undefined : await callers.store(request)
+      const own = { user, scope: scopeText(workflow, scope, caller), tokenHash: status?.hash ?? null, actor }
+      const id = await asRun(limits(), limitedUser, () => send(tenant, workflow, own))
       const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
       return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
     },
 
     async startAt (due, workflow, input) {
-      const scope: Scope = { ...noScope, body: null, results: {}, input }
-      const row: StartRow = {
-        user: null,
-        workflow: workflow.id,
-        definition: definitionText(workflow),
-        scope: scopeText(workflow, scope),
-        tokenHash: null,
-        actor: undefined,
-        due
-      }
-      await send({ tenant: due.tenant, data: {} }, row, row.definition.length + row.scope.length)
+      const scope = scopeText(workflow, { ...noScope, body: null, results: {}, input })
+      await send(due.tenant, workflow, { user: null, scope, tokenHash: null, actor: undefined, due })
     },
 
     async read (viewer, workflowId) {
