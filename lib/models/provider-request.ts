@@ -32,14 +32,9 @@ export interface ProviderRequest {
   end(): void
 }
 
-export interface Connections {
-  /** The `fetch` for SDKs of providers. It rejects requests without the signal of an open request. */
-  readonly fetch: typeof globalThis.fetch
-  open(options: ProviderRequestOptions): ProviderRequest
-  close(): Promise<void>
-}
+export type Connections = ReturnType<typeof createConnections>
 
-export function createConnections (): Connections {
+export function createConnections () {
   // Loaded with the first call.
   let agent: Promise<import('undici').Agent> | undefined
   const agentOf = () => (agent ??= import('undici').then(({ Agent }) =>
@@ -55,17 +50,18 @@ export function createConnections (): Connections {
   const fetches = new WeakMap<AbortSignal, typeof globalThis.fetch>()
 
   return {
-    async fetch (input, init) {
+    /** The `fetch` for SDKs of providers. It rejects requests without the signal of an open request. */
+    async fetch (input: string | URL | Request, init?: RequestInit): Promise<Response> {
       const send = init?.signal instanceof AbortSignal ? fetches.get(init.signal) : undefined
       if (send === undefined) throw new Error('a request to a provider was not opened')
       return await send(input, init)
     },
-    open (options) {
+    open (options: ProviderRequestOptions): ProviderRequest {
       const { fetch, request } = openRequest(agentOf, options)
       fetches.set(request.signal, fetch)
       return request
     },
-    async close () {
+    async close (): Promise<void> {
       await (await agent)?.destroy()
     }
   }
@@ -85,8 +81,9 @@ function openRequest (
     ending.abort(reason)
   }
   const left = () => abort(signal.reason)
-  const total = setTimeout(() => abort(failure('providerTimeout')), totalMs)
-  const idle = idleMs === undefined ? null : setTimeout(() => abort(failure('providerTimeout')), idleMs)
+  const expire = () => abort(failure('providerTimeout'))
+  const total = setTimeout(expire, totalMs)
+  const idle = idleMs === undefined ? undefined : setTimeout(expire, idleMs)
   signal.addEventListener('abort', left, { once: true })
   if (signal.aborted) left()
 
@@ -154,7 +151,7 @@ function openRequest (
     },
     end () {
       clearTimeout(total)
-      if (idle !== null) clearTimeout(idle)
+      clearTimeout(idle)
       signal.removeEventListener('abort', left)
       isOver = true
       if (!ending.signal.aborted) ending.abort(new Error('the request has ended'))

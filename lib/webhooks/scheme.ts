@@ -14,7 +14,6 @@ export interface Delivery {
   readonly now: number
 }
 
-/** The signature scheme of one service. */
 export interface Scheme {
   /** The headers of the signature, in lower case. A repeated one is invalid, see `isRepeated`. */
   readonly headers: readonly string[]

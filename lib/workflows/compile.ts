@@ -154,7 +154,6 @@ export interface WorkflowSet {
   get(id: string): CompiledWorkflow | null | undefined
 }
 
-/** A workflow and its place in the document. */
 export interface DeclaredWorkflow {
   readonly value: Workflow
   readonly pointer: string

@@ -4,7 +4,6 @@ import { maxNesting, maxSteps, type Step } from '../schema/workflow.js'
 import { checkStepMembers, kindOf } from './members.js'
 import type { CompiledStep } from './types.js'
 
-/** A step and its place. */
 export interface Place {
   readonly step: Step
   readonly pointer: string

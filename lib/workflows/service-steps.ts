@@ -102,7 +102,6 @@ export const realtimeStep: StepKind = {
       : [{ pointer: '/room', message: 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
 }
 
-/** The run of a step, and its time limit. */
 export interface StepCall {
   /** Empty for the platform. */
   readonly tenant: Owner

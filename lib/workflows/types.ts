@@ -30,7 +30,6 @@ export interface ReadSources {
   readonly payload: boolean
 }
 
-/** The receiver of the end of a run. */
 export interface CompiledCallback {
   readonly url: CompiledValue
   /** null: the tenant's generated secret signs. */
@@ -43,7 +42,6 @@ export interface CompiledCallback {
 
 export interface CompiledWorkflow {
   readonly id: string | null
-  /** The declaration. */
   readonly definition: WorkflowDefinition
   readonly origin: 'platform' | 'tenant'
   /** In the order of the list, without targets of switches. */
@@ -59,11 +57,9 @@ export interface CompiledWorkflow {
   readonly secrets: readonly string[]
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
-  /** Steps call other services. */
   readonly calls: boolean
   /** Steps may call tools, with the rights of the run's caller. */
   readonly usesTools: boolean
-  /** Steps have their own time limits. */
   readonly timed: boolean
   /** Steps wait for more than the database: for other services, for other plugins, or before a retry. */
   readonly waits: boolean
@@ -73,7 +69,6 @@ export interface CompiledWorkflow {
   readonly callback: CompiledCallback | null
 }
 
-/** The common members of steps. */
 interface StepBase {
   readonly id: string
   /** Whether it runs; null: always. An error counts as false. */

@@ -6,7 +6,6 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
-import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
@@ -17,7 +16,7 @@ import type { McpServers } from '../mcp-client/types.js'
 import type { Tools } from '../tools/types.js'
 import { promptOf } from './prompt.js'
 import type { ConversationStore } from './store.js'
-import type { AgentEvent, Conversation, ConversationMessage, ConversationOwner, Excerpt } from './types.js'
+import type { AgentEvent, ConversationOwner, Excerpt } from './types.js'
 
 const maxTools = 128 // that are offered to a model
 
@@ -52,18 +51,7 @@ export interface ChatInput {
   readonly signal: AbortSignal
 }
 
-export interface AgentService {
-  /**
-   * Throws `notFound` for a conversation of another user or tenant, and errors of the model, before the first event. Later errors
-   * reject the iteration.
-   */
-  chat(input: ChatInput): AsyncGenerator<AgentEvent, void, undefined>
-  list(owner: ConversationOwner, page: Page): Promise<{ data: Conversation[], total: number }>
-  /** Throws `notFound`. */
-  read(owner: ConversationOwner, id: string): Promise<Conversation & { readonly history: readonly ConversationMessage[] }>
-  /** Throws `notFound`. */
-  delete(owner: ConversationOwner, id: string, actor: Actor): Promise<void>
-}
+export type AgentService = ReturnType<typeof createAgent>
 
 export interface AgentParts {
   readonly settings: AgentSettings
@@ -79,7 +67,7 @@ export interface AgentParts {
   readonly now: () => number
 }
 
-export function createAgent ({ settings, store, dbFor, models, embeddings, tools, servers, log, now }: AgentParts): AgentService {
+export function createAgent ({ settings, store, dbFor, models, embeddings, tools, servers, log, now }: AgentParts) {
   /** The tools of the document, or else all tools of the caller. */
   async function chatTools (request: FastifyRequest): Promise<ModelTool[]> {
     const [ofRoutes, ofServers] = [tools(), servers()]
@@ -168,7 +156,11 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
   }
 
   return {
-    async * chat (input) {
+    /**
+     * Throws `notFound` for a conversation of another user or tenant, and errors of the model, before the first event. Later errors
+     * reject the iteration.
+     */
+    async * chat (input: ChatInput): AsyncGenerator<AgentEvent, void, undefined> {
       const over = new AbortController()
       const timer = setTimeout(
         () => over.abort(failure('providerTimeout', { message: `The response took more than ${settings.timeoutMs} ms` })),
@@ -183,15 +175,17 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
       }
     },
 
-    list: (owner, page) => store.list(owner, page),
+    list: store.list,
 
-    async read (owner, id) {
+    /** Throws `notFound`. */
+    async read (owner: ConversationOwner, id: string) {
       const conversation = await store.find(owner, id)
       if (conversation === null) throw failure('notFound')
       return { ...conversation, history: await store.messages(owner.tenant, id) }
     },
 
-    async delete (owner, id, actor) {
+    /** Throws `notFound`. */
+    async delete (owner: ConversationOwner, id: string, actor: Actor): Promise<void> {
       const { tenant } = owner
       await dbFor(tenant).transaction().execute(async (writer) => {
         if (!await store.remove(writer, owner, id)) throw failure('notFound')

@@ -22,7 +22,6 @@ export interface CompletionParts {
   readonly log: FastifyBaseLogger
 }
 
-/** The address that is called at the end. */
 export interface Address {
   readonly url: string
   /** null: the tenant's generated secret signs. */
@@ -32,7 +31,6 @@ export interface Address {
 
 export interface EndedRun {
   readonly end: RunEnd
-  /** The address of its callback. */
   readonly address: Address | null
   /** The number of webhooks that led to it; 0 if it cannot be read. */
   readonly depth: number

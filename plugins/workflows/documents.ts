@@ -17,7 +17,6 @@ const maxCharacters = 2_097_152 // of the definitions whose compiled workflows a
 /** The workflows of a document. A new object after each change of the document. */
 export interface WorkflowDocument {
   readonly workflows: readonly Workflow[]
-  /** The context for compiling the workflows. */
   readonly context: (tables: Catalogue) => Omit<WorkflowContext, 'faults'>
 }
 

@@ -27,7 +27,6 @@ import { runWorkflow, type WorkflowResult } from './runner.js'
 import { definitionText } from './serialization.js'
 import { asRun, type WorkflowRuns } from './service.js'
 
-/** The parts of the app that a run within a request needs. */
 export interface InRequestParts {
   readonly engine: Engine
   readonly cache: CacheStore | null

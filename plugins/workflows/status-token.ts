@@ -4,7 +4,6 @@ import { tokenHash } from '../../lib/identity/token-hash.js'
 
 const tokenBytes = 32
 
-/** The text of a token in base64url. */
 export const tokenPattern = '^[A-Za-z0-9_-]{43}$'
 
 export function createStatusToken () {

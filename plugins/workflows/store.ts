@@ -39,7 +39,6 @@ export interface NewStoredRun extends StoredRun {
   readonly tokenHash: Buffer | null
 }
 
-/** A run that this process holds. */
 export interface TakenRun extends StoredRun {
   readonly attempt: number
 }
@@ -123,7 +122,6 @@ where tenant_id = $1 and run_id = $2::uuid and step = $4::text returning 'held'`
 
 /** The steps of earlier attempts of a run. */
 export interface EarlierSteps {
-  /** The results of steps, by id. */
   readonly outcomes: ReadonlyMap<string, StepOutcome>
   /** The steps with calls that may have been charged. */
   readonly sent: ReadonlySet<string>
