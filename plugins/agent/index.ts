@@ -8,16 +8,13 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, section, whole } from '../../lib/plugin/options.js'
 import { type Chat, Chat as ChatSection } from '../../lib/schema/agent.js'
 import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
 import type {} from '../embeddings/index.js'
 import type {} from '../mcp-client/types.js'
 import type {} from '../models/index.js'
 import type {} from '../tenancy/index.js'
-import type {} from '../tools/index.js'
 import { agentRoutes } from './routes.js'
 import type { AgentHealth } from './schemas.js'
 import { createAgent } from './service.js'
-import { createConversationStore } from './store.js'
 
 export interface AgentOptions extends ClockOption {
   /** The document's `agent.chat`. */
@@ -36,20 +33,8 @@ export default definePlugin<AgentOptions>({
   options: { chat: section(ChatSection), maxOutputTokens: whole(1, 1_000_000), heartbeatMs: whole(10, 600_000), now: callback },
   setup (app, { chat = {}, maxOutputTokens = 1000, heartbeatMs, now = Date.now }) {
     const { models, log } = app
-    const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
-    const embeddings = optional(app, 'embeddings')
-    const servers = optional(app, 'mcpServers')
-    const service = createAgent({
-      settings: { timeoutMs: 300_000, ...chat, maxOutputTokens },
-      store: createConversationStore(dbFor),
-      dbFor,
-      models,
-      embeddings,
-      tools: optional(app, 'tools'),
-      servers,
-      log,
-      now
-    })
+    const [embeddings, servers] = [optional(app, 'embeddings'), optional(app, 'mcpServers')]
+    const service = createAgent(app, { timeoutMs: 300_000, ...chat, maxOutputTokens }, now)
     const reached = createCachedProbe(async () => {
       await embeddings()?.check()
       return true

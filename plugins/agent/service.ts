@@ -1,21 +1,22 @@
 /** Chat with a model, the tenant's documents and tools, in stored conversations. */
 import { randomUUID } from 'node:crypto'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { Kysely } from 'kysely'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
-import type { ChatResult, Models, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import type { ChatResult, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import { optional } from '../../lib/plugin/define.js'
 import type { Chat } from '../../lib/schema/agent.js'
-import type { Embeddings } from '../embeddings/types.js'
-import type { McpServers } from '../mcp-client/types.js'
-import type { Tools } from '../tools/types.js'
+import type {} from '../database/index.js'
+import type {} from '../embeddings/types.js'
+import type {} from '../mcp-client/types.js'
+import type {} from '../models/models.js'
+import type {} from '../tools/types.js'
 import { promptOf } from './prompt.js'
-import type { ConversationStore } from './store.js'
+import { createConversationStore } from './store.js'
 import type { AgentEvent, ConversationOwner, Excerpt } from './types.js'
 
 const maxTools = 128 // that are offered to a model
@@ -53,21 +54,13 @@ export interface ChatInput {
 
 export type AgentService = ReturnType<typeof createAgent>
 
-export interface AgentParts {
-  readonly settings: AgentSettings
-  readonly store: ConversationStore
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly models: Models
-  /** null: documents are not searched. */
-  readonly embeddings: () => Pick<Embeddings, 'search'> | null
-  readonly tools: () => Tools | null
-  readonly servers: () => McpServers | null
-  readonly log: FastifyBaseLogger
-  /** Milliseconds since 1970. */
-  readonly now: () => number
-}
+/** @param now milliseconds since 1970 */
+export function createAgent (app: FastifyInstance, settings: AgentSettings, now: () => number) {
+  const { models, log } = app
+  const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
+  const store = createConversationStore(dbFor)
+  const [embeddings, tools, servers] = [optional(app, 'embeddings'), optional(app, 'tools'), optional(app, 'mcpServers')]
 
-export function createAgent ({ settings, store, dbFor, models, embeddings, tools, servers, log, now }: AgentParts) {
   /** The tools of the document, or else all tools of the caller. */
   async function chatTools (request: FastifyRequest): Promise<ModelTool[]> {
     const [ofRoutes, ofServers] = [tools(), servers()]

@@ -4,10 +4,12 @@ import type { Histogram } from 'prom-client'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { costOf, type Tokens, usageOf } from '../../lib/models/tokens.js'
 import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import { optional } from '../../lib/plugin/define.js'
 import { createCounter, whenMeasured } from '../metrics/counter.js'
-import type { ResourceLimits, Taken } from '../resource-limits/service.js'
+import type {} from '../resource-limits/index.js'
+import type { Taken } from '../resource-limits/service.js'
+import type {} from '../usage/index.js'
 import type { JointReservation } from '../usage/reservations.js'
-import type { Usage } from '../usage/service.js'
 
 const resource = 'llm'
 
@@ -25,15 +27,11 @@ export interface Charge {
 
 export type Charges = ReturnType<typeof createCharges>
 
-export interface ChargesParts {
-  /** null without the plugin: then nothing is metered. */
-  readonly usage: () => Pick<Usage, 'reserveAll'> | null
-  readonly limits: () => Pick<ResourceLimits, 'take'> | null
-}
-
 const nothing: Taken = { give: async () => {}, settle: async () => {} }
 
-export function createCharges ({ usage, limits }: ChargesParts) {
+export function createCharges (app: FastifyInstance) {
+  const [usage, limits] = [optional(app, 'usage'), optional(app, 'resourceLimits')]
+
   async function take ({ tenant, user }: Payer, metric: string, amount: number): Promise<Taken> {
     const found = user === null ? null : limits()
     return found === null || user === null ? nothing : await found.take({ ...user, tenant }, { resource, metric, amount })

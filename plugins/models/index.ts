@@ -11,11 +11,7 @@ import { Agent, type Agent as AgentSection } from '../../lib/schema/agent.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
 import type {} from '../files/index.js'
 import type {} from '../mcp-client/types.js'
-import type {} from '../resource-limits/index.js'
-import type {} from '../secrets/index.js'
 import type {} from '../tools/index.js'
-import type {} from '../usage/index.js'
-import { createCharges, createFigures } from './charges.js'
 import { modelRoutes } from './routes.js'
 import { createModels } from './service.js'
 
@@ -44,13 +40,7 @@ export default definePlugin<ModelsOptions>({
     if (faults.faults.length > 0) throw new Error(`the plugin "tenantry/plugins/models": ${faults.faults.map(formatFault).join('; ')}`)
     if (settings === undefined) return undefined
     const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
-    const service = await createModels({
-      settings,
-      secrets: optional(app, 'secrets'),
-      charges: createCharges({ usage: optional(app, 'usage'), limits: optional(app, 'resourceLimits') }),
-      figures: createFigures(app),
-      log: app.log
-    })
+    const service = await createModels(app, settings)
     app.decorate('models', service.models)
     whenStopping(app, () => service.close())
     return (group) =>

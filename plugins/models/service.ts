@@ -1,37 +1,31 @@
 /** `app.models`: language models. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
 import { countTokens } from '../../lib/models/tokens.js'
 import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
+import { optional } from '../../lib/plugin/define.js'
 import type { Model } from '../../lib/schema/agent.js'
-import type { Secrets } from '../secrets/service.js'
+import type {} from '../secrets/index.js'
 import { createKeys } from './call-parts.js'
 import { createCalls } from './calls.js'
-import type { Charges, ModelFigures } from './charges.js'
+import { createCharges, createFigures } from './charges.js'
 import { type Chat, createChat } from './chat.js'
 import { createEmbedder } from './embed.js'
-
-export interface ModelsParts {
-  readonly settings: AgentSettings
-  readonly secrets: () => Pick<Secrets, 'values' | 'accessed'> | null
-  readonly charges: Charges
-  readonly figures: ModelFigures
-  readonly log: FastifyBaseLogger
-}
 
 /** The service, and the methods for its plugin. */
 export type ModelsService = Awaited<ReturnType<typeof createModels>>
 
 /** Rejects if a package of a provider is missing. */
-export async function createModels ({ settings, secrets, charges, figures, log }: ModelsParts) {
+export async function createModels (app: FastifyInstance, settings: AgentSettings) {
   const { llm, embedding } = settings
+  const secrets = optional(app, 'secrets')
   const list = settings.models.map(infoOf).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
   const calls = createCalls()
-  const shared = { connections, calls, charges, figures, log }
+  const shared = { connections, calls, charges: createCharges(app), figures: createFigures(app), log: app.log }
   const chat: Chat = llm === undefined
     ? () => {
         throw failure('notFound', { message: 'This server has no chat model' })

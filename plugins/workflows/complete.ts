@@ -1,26 +1,19 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isFailure } from '../../lib/errors.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
+import { optional } from '../../lib/plugin/define.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
+import type {} from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
 import type { RunEnd, RunStore, TakenRun } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
-
-export interface CompletionParts {
-  readonly store: RunStore
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** null without the plugin: then nothing is sent. */
-  readonly webhooks: () => Webhooks | null
-  readonly log: FastifyBaseLogger
-}
 
 export interface Address {
   readonly url: string
@@ -39,11 +32,13 @@ export interface EndedRun {
 /** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
 export type CompleteRun = (run: TakenRun, ended: EndedRun, signal: AbortSignal) => Promise<void>
 
-export function createCompletion ({ store, dbFor, webhooks, log }: CompletionParts): CompleteRun {
+export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: (tenant: Owner) => Kysely<SystemTables>): CompleteRun {
+  const webhooks = optional(app, 'webhooks')
+
   async function write (run: TakenRun, { end, address, depth }: EndedRun): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
-      log.warn(
+      app.log.warn(
         { workflowId: run.id, tenant: run.tenant },
         'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered'
       )

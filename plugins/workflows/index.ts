@@ -121,8 +121,7 @@ export default definePlugin<WorkflowsOptions>({
     const store = createRunStore(dbFor)
     const callers = createRunCallers(app)
 
-    const end = createCompletion({ store, dbFor, webhooks: optional(app, 'webhooks'), log })
-    const job = createRunJob({ app, store, documents, steps, callers, end })
+    const job = createRunJob({ app, store, documents, steps, callers, end: createCompletion(app, store, dbFor) })
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, {
       retryLimit: 100,
@@ -132,17 +131,8 @@ export default definePlugin<WorkflowsOptions>({
       endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it'
     }, job.handle)
 
-    const runs = createWorkflowRuns({
-      engine,
-      queue,
-      store,
-      documents,
-      steps,
-      callers,
-      prefix: app.prefix + prefix,
-      limits: optional(app, 'resourceLimits')
-    })
-    const schedules = createSchedules({ db, store, documents, tenants: app.tenants, workflows: config.workflows, start: runs.startAt, log })
+    const runs = createWorkflowRuns({ app, store, documents, steps, callers, prefix: app.prefix + prefix })
+    const schedules = createSchedules({ app, store, documents, workflows: config.workflows, start: runs.startAt })
     app.decorate('workflows', { ...runs, startDue: schedules.startDue })
     // The queue has started its workers. A process without workers only serves requests.
     runWhenReady(app, () => queue.status().workers > 0 ? schedules.watch() : undefined)

@@ -1,5 +1,5 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import { repeat } from '../../lib/concurrency/repeat.js'
 import { isOutage } from '../../lib/database/failures.js'
@@ -11,7 +11,7 @@ import type { Workflow } from '../../lib/schema/workflow.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
-import type { Tenants } from '../tenancy/index.js'
+import type {} from '../tenancy/index.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
 
@@ -50,15 +50,13 @@ export async function passDue (
 }
 
 export interface SchedulesParts {
-  readonly db: Kysely<SystemTables>
+  readonly app: FastifyInstance
   readonly store: RunStore
   readonly documents: Documents
-  readonly tenants: Tenants
   /** The schedules of the platform's document. */
   readonly workflows: readonly Workflow[]
   /** Writes a run with `passDue`, in one transaction. */
   readonly start: (due: DueTime, workflow: CompiledWorkflow, input: unknown) => Promise<void>
-  readonly log: FastifyBaseLogger
 }
 
 export type Schedules = ReturnType<typeof createSchedules>
@@ -71,7 +69,8 @@ interface Row {
   readonly lastRun: string | null
 }
 
-export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts) {
+export function createSchedules ({ app, store, documents, workflows, start }: SchedulesParts) {
+  const { db, tenants, log } = app
   let saved = false
 
   /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */

@@ -1,16 +1,17 @@
 /** `app.workflows`: asynchronous runs of workflows. */
+import type { FastifyInstance } from 'fastify'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { Engine } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { uuidForm } from '../../lib/identity/uuid.js'
+import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
-import type { Queue } from '../queue/index.js'
+import type {} from '../queue/index.js'
 import type { LimitedUser } from '../resource-limits/rules.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { Documents } from './documents.js'
@@ -87,14 +88,11 @@ export interface WorkflowRuns {
 }
 
 export interface WorkflowRunsParts {
-  readonly engine: Engine
-  readonly queue: Queue
+  readonly app: FastifyInstance
   readonly store: RunStore
   readonly documents: Documents
   readonly steps: StepRunners
   readonly callers: RunCallers
-  /** null without the plugin. */
-  readonly limits: () => ResourceLimits | null
   /** The prefix of the endpoints' paths. */
   readonly prefix: string
 }
@@ -106,9 +104,10 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly due?: DueTime
 }
 
-export function createWorkflowRuns ({ engine, queue, store, documents, steps, callers, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
+export function createWorkflowRuns ({ app, store, documents, steps, callers, prefix }: WorkflowRunsParts): WorkflowRuns {
+  const limits = optional(app, 'resourceLimits')
   // The id of its job is that of the run.
-  const sendRow = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
+  const sendRow = app.queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
     for (const { id, row: { due } } of sent) if (due !== undefined) await passDue(transaction, due, id)
     const at = new Date()
@@ -155,7 +154,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
       const { tenant } = viewer
       if (!uuidForm.test(workflowId)) throw failure('notFound')
       // Notifies the process that runs it.
-      const canceled = await engine.events.change({ topic: 'workflows', tenant }, async (transaction) => {
+      const canceled = await app.events.change({ topic: 'workflows', tenant }, async (transaction) => {
         const done = await store.cancel(transaction, viewer, workflowId)
         if (done) await writeAudit(transaction, { tenant, action: 'workflow.cancel', actor, target: workflowId, at: new Date() })
         return done
