@@ -9,7 +9,7 @@ import { splitList } from './request-value.js'
 export const unfit = Symbol('unfit')
 
 /** The kinds of column types, as far as JSON distinguishes them. */
-export type Kind = 'text' | 'integer' | 'decimal' | 'boolean' | 'json' | 'array' | 'vector'
+type Kind = 'text' | 'integer' | 'decimal' | 'boolean' | 'json' | 'array' | 'vector'
 
 const kinds: Readonly<Record<string, Kind>> = {
   smallint: 'integer',

@@ -83,7 +83,7 @@ export function findTable (name: string, pointer: string, context: QueryContext,
 }
 
 /** Whether a route of this origin may access the table. */
-export function isVisible (table: Table, { origin, sharedTables }: QueryContext): boolean {
+function isVisible (table: Table, { origin, sharedTables }: QueryContext): boolean {
   return origin === 'platform' || table.tenantScoped || sharedTables.has(table.name)
 }
 

@@ -21,7 +21,7 @@ import { noInput } from './sql.js'
 type EvaluatedFilter = DocumentFilter | null | undefined
 type Evaluate = (scope: Scope) => EvaluatedFilter
 
-export interface FirestoreFilters {
+interface FirestoreFilters {
   /** null if nothing can match. */
   readonly read: (scope: Scope) => readonly DocumentFilter[] | null
   readonly references: readonly Reference[]

@@ -19,7 +19,7 @@ import { withoutWithheld } from './withheld.js'
 export type EventKind = 'created' | 'updated' | 'deleted' | ((row: string) => string)
 
 /** Writes the text with the parts whose switches are on; with `events`, the statement also writes events. */
-export type EventWriter = (draft: Draft, events: boolean) => string
+type EventWriter = (draft: Draft, events: boolean) => string
 
 /**
  * As compileVariants, for a write. Without subscribers, the statement writes no events and its variant is selected as fast as

@@ -86,17 +86,15 @@ function itemsFit (fits: Fits): Fits {
 
 // The limits in a column's type: `varchar(20)`, `numeric(5, 2)`. They apply to written values, not to values in comparisons.
 
-export type BoundedColumn = Pick<Column, 'maxLength' | 'precision' | 'scale'>
-
 /** A limit of a column, with the JSON Schema keyword for its message. */
-export interface ColumnBound {
+interface ColumnBound {
   readonly fits: (encoded: unknown) => boolean
   readonly description: string
   readonly keyword: string
 }
 
 /** undefined for a column without limits. In arrays, the limit applies to each item. */
-function boundOf ({ maxLength, precision, scale = 0 }: BoundedColumn): ColumnBound | undefined {
+function boundOf ({ maxLength, precision, scale = 0 }: Column): ColumnBound | undefined {
   if (maxLength !== undefined) {
     return {
       fits: eachFits((value) => typeof value !== 'string' || isWithin(value, maxLength)),

@@ -74,18 +74,6 @@ export interface JsonPath {
   readonly text: boolean
 }
 
-/** A path, and the position after it. */
-export interface ReadPath {
-  readonly path: JsonPath
-  readonly end: number
-}
-
-/** The text is not a path: the expectation, and its position. */
-export interface PathFault {
-  readonly expected: string
-  readonly position: number
-}
-
 const maxKeys = 10
 const arrow = /\s*->(>?)\s*/y
 const quotedKey = /'((?:[^']|'')*)'(?!')/y
@@ -95,7 +83,11 @@ export function startsPath (text: string, position: number): boolean {
   return match(arrow, text, position) !== null
 }
 
-export function readPath (text: string, position: number): ReadPath | PathFault {
+/** The path, with the position after it; for a text that is not a path, the expectation and its position. */
+export function readPath (
+  text: string,
+  position: number
+): { readonly path: JsonPath, readonly end: number } | { readonly expected: string, readonly position: number } {
   const keys: (string | number)[] = []
   let end = position
   for (;;) {

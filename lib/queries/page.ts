@@ -28,7 +28,7 @@ export interface Page {
   readonly starts: Switch
 }
 
-export interface PageSql {
+interface PageSql {
   /** ` limit ... offset ...` */
   readonly clause: string
   /** Arguments of `concat`: the text between the records and the total. */

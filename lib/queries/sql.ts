@@ -73,13 +73,13 @@ export const bindTenant: Binder = (scope) => {
  * that needs it. Connections prepare repeated statements. Without the limit, a caller could evict other queries by omitting
  * members in ever new combinations. Further variants run without a name.
  */
-export const maxVariants = 64
+const maxVariants = 64
 
 /** Writes the text of the draft, with the choice, if there is one. */
-export type Writer<Choice = number> = (draft: Draft, chosen: Choice | undefined) => string
+type Writer<Choice = number> = (draft: Draft, chosen: Choice | undefined) => string
 
 /** A request's choice in a text, besides its switches. */
-export interface Chooser<Choice> {
+interface Chooser<Choice> {
   readonly choose: (scope: Scope) => Choice | undefined
   /** Different choices have different keys. A key must not end in `+` or `-`. */
   readonly keyOf: (chosen: Choice) => string

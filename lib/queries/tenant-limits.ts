@@ -153,17 +153,11 @@ function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at
   })
 }
 
-interface SelectCounts {
-  items: number
-  /** The maximum within one record: members with the same value, */
-  same: number
-  /** and paths in the same column. */
-  paths: number
-  embeds: number
-}
-
-/** An invalid `select` is reported when it is compiled. */
-function countsOf (select: string | undefined): SelectCounts {
+/**
+ * `same` and `paths` are the maximum within one record: members with the same value, and paths in the same column. An invalid `select` is
+ * reported when it is compiled.
+ */
+function countsOf (select: string | undefined) {
   const counts = { items: 0, same: 0, paths: 0, embeds: 0 }
   const count = (items: readonly SelectItem[]): void => {
     const names = new Map<string, Set<string>>()

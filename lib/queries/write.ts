@@ -12,7 +12,7 @@ export type Form =
   | { readonly kind: 'records', readonly expected?: string }
 
 /** The events of a write: a part of its statement that reads `w`, and the further columns that the part needs. */
-export interface WrittenEvents {
+interface WrittenEvents {
   /** `, e as (...)` */
   readonly part: string
   /** `, ... as ...` */
