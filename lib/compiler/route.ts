@@ -35,7 +35,6 @@ import {
   workflowReferences
 } from './workflow.js'
 
-/** The surroundings that a route is compiled in. */
 export interface RouteContext extends RouteWorkflowContext {
   /** The document's `cache`: if disabled, no route is cached. `ttl` is the default of routes, in seconds. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }

@@ -22,7 +22,6 @@ export interface CheckOptions {
   readonly declaredTables?: boolean | undefined
 }
 
-/** The origin of a configuration. */
 interface Origin {
   readonly env: Env
   readonly version: () => string

@@ -28,7 +28,6 @@ import { AuthProviders, Jwt } from '../schema/tokens.js'
 
 export const defaultLimit = 20 // rows per page
 
-/** The options of the assembly. */
 export interface Assembly {
   readonly provider: Provider
   readonly env: Env
@@ -39,7 +38,6 @@ export interface Assembly {
   readonly declaredTables: boolean
 }
 
-/** The surroundings of a part. */
 export interface PartContext extends Assembly {
   readonly sections: Sections
   /** The names of the groups that the document turns off. */

@@ -24,7 +24,6 @@ import type { ActionDefinition } from './definition.js'
 import { signedHeaders } from './sign.js'
 import type { CompiledCall, OutboundResponseLike } from './types.js'
 
-/** The parts of a request that the action makes. */
 export interface ActionParts {
   readonly method: string
   readonly path: string

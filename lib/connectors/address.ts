@@ -84,9 +84,8 @@ export function faultOfAddress (address: string): string | null {
 
 function faultOfParts (parts: readonly Part[], kind: AddressKind): string | null {
   const [first] = parts
-  if (
-    kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))
-  ) { return 'expected a path that begins with "/"' }
+  const isPath = first === undefined || (typeof first === 'string' && /^[/?]/.test(first))
+  if (kind === 'path' && !isPath) return 'expected a path that begins with "/"'
   if (endsHost(parts)) return 'a template directly after the host would change the host: begin the path with "/" before it'
   return faultOf(parts.filter((part) => typeof part === 'string').join('x'))
 }

@@ -75,10 +75,8 @@ export function compileAuth (connector: string, auth: ConnectorAuth, pointer: st
       const value = valueOf('value', auth.value)
       return finish((scope, _headers, query) => query.set(name, textOf(value, 'value', scope)))
     }
-    case 'oauth2': {
-      const oauth2 = compileOAuth2(connector, auth, pointer, context, valueOf)
-      return finish(() => {}, oauth2)
-    }
+    case 'oauth2':
+      return finish(() => {}, compileOAuth2(connector, auth, pointer, context, valueOf))
   }
 }
 

@@ -1,13 +1,8 @@
 /** The MCP server: its prompts, resources and settings. */
 import { type Static, Type } from 'typebox'
-import { ClosedObject, Optional } from './annotations.js'
+import { ClosedObject, Optional, plainName } from './annotations.js'
 
-const name = Type.String({
-  pattern: '^[A-Za-z0-9_-]{1,64}$',
-  expected: '1 to 64 of A-Z a-z 0-9 _ -',
-  text: 'literal',
-  description: 'The name of the prompt or argument.'
-})
+const name = Type.String({ ...plainName, text: 'literal', description: 'The name of the prompt or argument.' })
 
 export const McpPrompt = ClosedObject({
   name,

@@ -1,6 +1,6 @@
 /** A declared route. */
 import { type Static, Type } from 'typebox'
-import { ClosedObject, MapOf, Optional } from './annotations.js'
+import { ClosedObject, MapOf, Optional, plainName } from './annotations.js'
 import { RouteFile } from './files.js'
 import { Integrations } from './integrations.js'
 import { RouteRateLimit, RouteResourceLimit } from './limits.js'
@@ -87,7 +87,7 @@ export type Transform = Static<typeof Transform>
 export const RouteTool = ClosedObject({
   name: Optional.String(
     'The name of the tool. Default: method and path, such as `get_notes_by_id` for `GET /notes/:id`.',
-    { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', text: 'literal' }
+    { ...plainName, text: 'literal' }
   ),
   description: Optional.String(
     'The description of the tool for the model. Default: the description of the route.',

@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { eventPatterns } from '../webhooks/events.js'
 import { algorithms, encodings, webhookProviders } from '../webhooks/schemes.js'
-import { ClosedObject, Optional } from './annotations.js'
+import { ClosedObject, Optional, plainName } from './annotations.js'
 import { Integration } from './integrations.js'
 import { RouteWorkflow } from './workflow.js'
 
@@ -38,11 +38,7 @@ export interface SignatureMembers extends RouteWebhook {
   readonly acknowledges?: true
 }
 
-const Name = Type.String({
-  pattern: '^[A-Za-z0-9_-]{1,64}$',
-  expected: '1 to 64 of A-Z a-z 0-9 _ -',
-  description: 'The unique name in the list of deliveries.'
-})
+const Name = Type.String({ ...plainName, description: 'The unique name in the list of deliveries.' })
 
 export const OutboundWebhook = ClosedObject({
   name: Name,

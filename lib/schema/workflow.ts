@@ -1,10 +1,9 @@
 /** Workflows: named ones of a document, and those of routes. */
 import { type Static, Type } from 'typebox'
-import { ClosedObject, Optional } from './annotations.js'
+import { ClosedObject, Optional, plainName } from './annotations.js'
 import { Embed, Filter, Order, OrderBy } from './query.js'
 
-const stepId = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
-const StepId = (description: string) => Type.String({ ...stepId, description })
+const StepId = (description: string) => Type.String({ ...plainName, description })
 const Expression = (description: string) => Optional.String(description, { text: 'request', maxLength: 4096 })
 const Values = (description: string) => Optional.Unknown(description, { text: 'request' })
 const RowCount = (description: string) =>
@@ -112,9 +111,9 @@ const Steps = Type.Array(Step, {
 })
 
 export const RouteWorkflow = ClosedObject({
-  id: Optional.String('The name of the workflow in the log and in the list of runs.', { ...stepId }),
+  id: Optional.String('The name of the workflow in the log and in the list of runs.', plainName),
   steps: Type.Optional(Steps),
-  ref: Optional.String("The `id` of one of the document's `workflows`, instead of `steps`.", { ...stepId }),
+  ref: Optional.String("The `id` of one of the document's `workflows`, instead of `steps`.", plainName),
   input: Values('The value of `{{input.field}}`. Default: the body.'),
   async: Optional.Boolean('Respond with 202 immediately and run as a durable job. Default: false.'),
   webhookOnComplete: Type.Optional(Callback)
@@ -138,7 +137,7 @@ export const Schedule = ClosedObject({
 export type Schedule = Static<typeof Schedule>
 
 export const Workflow = ClosedObject({
-  id: Type.String({ ...stepId, description: 'The id of the workflow, for `ref`.' }),
+  id: StepId('The id of the workflow, for `ref`.'),
   steps: Steps,
   requiredPermissions: Optional.Array(
     'The permissions required by `POST /agent/workflow/run`. A route that runs the workflow has its own permissions.',

@@ -13,7 +13,6 @@ import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
 import { completedBody, type InRequestParts, runInRequest } from '../workflows/in-request.js'
 import { asRun } from '../workflows/service.js'
 
-/** The parts of the app that workflows need. */
 export interface WorkflowServing extends InRequestParts {
   readonly limits: ResourceLimits | null
 }

@@ -210,11 +210,6 @@ export function checkRbac (rbac: Rbac, faults: FaultList): void {
 /** The tables of a section; undefined if it is disabled. */
 export function roleTablesOf (rbac: Rbac): RoleTables | undefined {
   if (!rbac.enabled) return undefined
-  const { rolesTable: roles, permissionsTable: permissions, userRolesTable: userRoles } = filled(
-    rbac,
-    'rolesTable',
-    'permissionsTable',
-    'userRolesTable'
-  )
-  return { roles, permissions, userRoles }
+  const { rolesTable, permissionsTable, userRolesTable } = filled(rbac, 'rolesTable', 'permissionsTable', 'userRolesTable')
+  return { roles: rolesTable, permissions: permissionsTable, userRoles: userRolesTable }
 }
