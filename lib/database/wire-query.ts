@@ -222,10 +222,10 @@ interface CachedStatement {
 }
 
 /**
- * The prepared statements of one connection, of the platform or of tenants. A prepared statement saves parsing and most of its planning, but
- * uses memory in the server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is
- * prepared when it repeats, and the least recently used one is closed. A hostile tenant can only displace statements of other tenants, with
- * more statements than fit, each called three times. Statements in use stay; the rest is sent unnamed twice, which costs its planning, and is
+ * The prepared statements of one connection, of the platform or of tenants. A prepared statement saves parsing and most of its planning,
+ * but uses memory in the server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is
+ * prepared when it repeats, and the least recently used one is closed. A hostile tenant can displace only statements of other tenants, with
+ * more statements than fit, each called three times. A displaced statement is sent unnamed twice, which costs its planning, and is then
  * prepared again.
  */
 class PreparedStatements {
