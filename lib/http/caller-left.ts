@@ -1,9 +1,10 @@
 /** Detects callers that leave before their response is complete, or do not read it. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { callerLeft } from '../database/failures.js'
+import type { RouteReply } from './route-reply.js'
 
 /** Aborts when the caller leaves. */
-export function leftOf ({ raw }: FastifyReply): AbortSignal {
+export function leftOf ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const left = new AbortController()
   const leave = () => {
     if (!raw.writableFinished) left.abort(callerLeft())

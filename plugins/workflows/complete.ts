@@ -29,10 +29,9 @@ export interface EndedRun {
   readonly depth: number
 }
 
-/** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
-export type CompleteRun = (run: TakenRun, ended: EndedRun, signal: AbortSignal) => Promise<void>
+export type CompleteRun = ReturnType<typeof createCompletion>
 
-export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: (tenant: Owner) => Kysely<SystemTables>): CompleteRun {
+export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const webhooks = optional(app, 'webhooks')
 
   async function write (run: TakenRun, { end, address, depth }: EndedRun): Promise<boolean> {
@@ -60,7 +59,8 @@ export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: 
     })
   }
 
-  return async (run, ended, signal) => {
+  /** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
+  return async (run: TakenRun, ended: EndedRun, signal: AbortSignal): Promise<void> => {
     // After an outage the write may have happened. The next attempt then finds an ended run.
     if (!await throughOutages(() => write(run, ended), signal)) throw new Interrupted('the run belongs to another attempt')
     webhooks()?.wake()

@@ -1,5 +1,5 @@
 /** The journal of an asynchronous run: the result of each step is in the database before the next one begins. */
-import type { Engine, Statement } from '../../lib/database/engine.js'
+import type { Engine, Session, Statement } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { storedExcess } from '../../lib/json/bounds.js'
 import { Interrupted, type Journal, type StepOutcome, throughOutages } from './journal.js'
@@ -8,23 +8,19 @@ import { beginStep, type EarlierSteps, endStep, type HeldRun, sendStep, storedEr
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run
 
-export interface DurableJournalParts extends EarlierSteps {
-  readonly engine: Engine
-  readonly run: HeldRun
-  /** Steps whose statements the journal runs. Their start is not written separately. */
-  readonly databaseSteps: ReadonlySet<string>
-  /** Aborts when the attempt is over. */
-  readonly signal: AbortSignal
-}
-
-type RunStatement = (statement: Statement, values: readonly unknown[]) => Promise<string | null>
-
 /**
  * Rejects with `answerTooLarge`, and writes nothing, for a result that is larger than 1 MiB, has too many different keys, or
  * would exceed the run's total of 16 MiB.
+ *
+ * @param databaseSteps the steps whose statements the journal runs: their start is not written separately
+ * @param signal aborts when the attempt is over
  */
 export function createDurableJournal (
-  { engine, run: { tenant, id, attempt }, outcomes, sent, databaseSteps, signal }: DurableJournalParts
+  engine: Engine,
+  { tenant, id, attempt }: HeldRun,
+  { outcomes, sent }: EarlierSteps,
+  databaseSteps: ReadonlySet<string>,
+  signal: AbortSignal
 ): Journal {
   const options = { tenant }
   const calls = new Set(sent)
@@ -45,7 +41,7 @@ export function createDurableJournal (
     }
   }
 
-  async function write (statement: Statement, values: readonly unknown[], run: RunStatement): Promise<void> {
+  async function write (statement: Statement, values: readonly unknown[], run: Session['text']): Promise<void> {
     let row
     try {
       row = await run(statement, [tenant, id, attempt, ...values])
@@ -55,7 +51,7 @@ export function createDurableJournal (
     if (row === null) throw new Interrupted('the run belongs to another attempt')
   }
 
-  const alone: RunStatement = (statement, values) => engine.text(statement, values, options)
+  const alone: Session['text'] = (statement, values) => engine.text(statement, values, options)
 
   return {
     runId: id,

@@ -5,9 +5,9 @@ import type { CacheStore } from '../../lib/cache/store.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { readAs } from '../../lib/document/reader.js'
-import { failure } from '../../lib/errors.js'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { noTenant, type Owner, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -52,7 +52,7 @@ export async function runInRequest (
   { engine, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
   const tenant = scope.tenant?.id ?? noTenant
-  const journal = new SyncJournal(workflow, engine, tenant)
+  const journal = new SyncJournal(workflow.timed, engine, { tenant })
   const held = engine.resultMemory.hold(tenant)
   held.text(runBytes + compiledBytes)
   // It is parsed. Bodies without this header count in plugins/responses only.
@@ -65,7 +65,7 @@ export async function runInRequest (
       steps: workflows?.steps ?? {},
       held,
       caller: workflows?.callers.within(request, journal.runId),
-      signal: workflow.waits ? disconnectSignal(reply) : never,
+      signal: workflow.waits ? leftOf(reply) : never,
       log: request.log,
       placeOf,
       timeoutMs: maxSyncMs
@@ -114,15 +114,6 @@ export function createInRequest (app: FastifyInstance) {
 /** The body of the response to a completed run; `result` is JSON. */
 export function completedBody (id: string, result: string): string {
   return `{"workflowId":"${id}","status":"completed","result":${result}}`
-}
-
-/** Aborts when the caller has left, since the result is no longer needed. */
-function disconnectSignal ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
-  const gone = new AbortController()
-  raw.once('close', () => {
-    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller disconnected' }))
-  })
-  return gone.signal
 }
 
 const Inline = ClosedObject({

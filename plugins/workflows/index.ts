@@ -78,15 +78,10 @@ export default definePlugin<WorkflowsOptions>({
     steps: record,
     prefix: text
   },
-  setup (app, options) {
-    const { env = process.env, steps: ownSteps = {}, prefix = '', tenancy, pagination, functions, workflows } = options
-    const { credentials, customIntegrations } = options
-    const {
-      config = checkConfig(
-        { tenancy, pagination, functions, workflows, credentials, customIntegrations, routes: [] },
-        { env, embedded: true }
-      )
-    } = options
+  setup (app, { env = process.env, steps: ownSteps = {}, prefix = '', ...options }) {
+    const { tenancy, pagination, functions, workflows, credentials, customIntegrations } = options
+    const sections = { tenancy, pagination, functions, workflows, credentials, customIntegrations, routes: [] }
+    const { config = checkConfig(sections, { env, embedded: true }) } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
     const routeFiles = optional(app, 'routeFiles')()
@@ -119,9 +114,8 @@ export default definePlugin<WorkflowsOptions>({
     )
     const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
-    const callers = createRunCallers(app)
-
-    const job = createRunJob({ app, store, documents, steps, callers, end: createCompletion(app, store, dbFor) })
+    const parts = { app, store, documents, steps, callers: createRunCallers(app) }
+    const job = createRunJob(parts, createCompletion(app, store, dbFor))
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, {
       retryLimit: 100,
@@ -131,7 +125,7 @@ export default definePlugin<WorkflowsOptions>({
       endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it'
     }, job.handle)
 
-    const runs = createWorkflowRuns({ app, store, documents, steps, callers, prefix: app.prefix + prefix })
+    const runs = createWorkflowRuns(parts, app.prefix + prefix)
     const schedules = createSchedules({ app, store, documents, workflows: config.workflows, start: runs.startAt })
     app.decorate('workflows', { ...runs, startDue: schedules.startDue })
     // The queue has started its workers. A process without workers only serves requests.

@@ -1,6 +1,6 @@
 /** Runs asynchronous workflows: the handler of their jobs. Any process may continue a run that another has begun. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger } from 'fastify'
 import { createResultMemory, type HeldResults } from '../../lib/concurrency/result-memory.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
@@ -9,19 +9,17 @@ import { traceIdOf } from '../../lib/log/trace-context.js'
 import { optional } from '../../lib/plugin/define.js'
 import { useSecrets } from '../../lib/runtime/secrets.js'
 import { everyCompiled } from '../../lib/workflows/flow.js'
-import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import { HandedBack, type Job } from '../queue/index.js'
 import { maxLost } from '../queue/store.js'
 import { type Address, addressOf, type CompleteRun, type EndedRun } from './complete.js'
-import type { Documents } from './documents.js'
 import { createDurableJournal } from './durable-journal.js'
 import { Interrupted } from './journal.js'
-import { noCaller, type RunCallers } from './run-caller.js'
+import { noCaller } from './run-caller.js'
 import { runWorkflow, TurnOver } from './runner.js'
 import { readDepth, readScope } from './serialization.js'
-import { runTask } from './service.js'
-import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
+import { type RunParts, runTask } from './service.js'
+import type { EarlierSteps, HeldRun, RunEnd, TakenRun } from './store.js'
 
 /** Attempts without progress after which a run fails, since it crashes its processes or cannot be read */
 const maxAttempts = 20
@@ -30,15 +28,6 @@ const turnMs = 30_000 // ms after which a run yields to others, at the end of a 
 const noRoomMs = 1000 // before a run for whose results there is no room is handed back
 const stepMs = 600_000 // ms for a step of the list, with its inner steps and attempts
 
-export interface RunJobParts {
-  readonly app: FastifyInstance
-  readonly store: RunStore
-  readonly documents: Documents
-  readonly steps: StepRunners
-  readonly callers: RunCallers
-  readonly end: CompleteRun
-}
-
 const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
 const endedProcesses: StoredError = {
   code: catalogue.internal.code,
@@ -46,7 +35,7 @@ const endedProcesses: StoredError = {
 }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was started too often without completing' }
 
-export function createRunJob ({ app, store, documents, steps, callers, end }: RunJobParts) {
+export function createRunJob ({ app, store, documents, steps, callers }: RunParts, end: CompleteRun) {
   const { engine, tenants } = app
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
   const [secretsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'webhooks')]
@@ -102,7 +91,7 @@ export function createRunJob ({ app, store, documents, steps, callers, end }: Ru
     const [cache, webhooks] = [cacheOf(), webhooksOf()]
     // The process that wrote the rows may have ended before it cleared the cache.
     if (earlier.outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
-    const journal = createDurableJournal({ engine, run, ...earlier, databaseSteps: databaseSteps(workflow), signal })
+    const journal = createDurableJournal(engine, run, earlier, databaseSteps(workflow), signal)
     try {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(id)
       const { result } = await runWorkflow(workflow, { ...scope, events }, {

@@ -5,8 +5,6 @@ import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { isOutage } from '../../lib/database/failures.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { BoundQuery, ResultForm } from '../../lib/expressions/types.js'
-import type { TenantRef } from '../../lib/identity/tenant-ref.js'
-import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'
@@ -55,18 +53,9 @@ export class Interrupted extends Error {
 export class SyncJournal implements Journal {
   readonly runId = randomUUID()
   readonly isRepeated = false
-  readonly #engine: Engine
-  readonly #options: SessionOptions
-  readonly #timed: boolean
-  readonly #text: RunText
   readonly #sent = new Set<string>()
 
-  constructor (workflow: CompiledWorkflow, engine: Engine, tenant: TenantRef) {
-    this.#engine = engine
-    this.#options = { tenant }
-    this.#timed = workflow.timed
-    this.#text = (bound) => engine.text(bound.statement, bound.values, this.#options)
-  }
+  constructor (private readonly timed: boolean, private readonly engine: Engine, private readonly options: SessionOptions) {}
 
   outcome (): undefined {}
 
@@ -74,8 +63,9 @@ export class SyncJournal implements Journal {
 
   /** A step with a timeout is a transaction, so that its writes can be rolled back. */
   database (_step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome> {
-    if (!this.#timed) return run(this.#text)
-    return this.#engine.transaction(this.#options, (session) => run((bound: BoundQuery) => session.text(bound.statement, bound.values)))
+    const { timed, engine, options } = this
+    if (!timed) return run(({ statement, values }) => engine.text(statement, values, options))
+    return engine.transaction(options, (session) => run(({ statement, values }) => session.text(statement, values)))
   }
 
   finished (): void {}

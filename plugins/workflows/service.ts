@@ -87,14 +87,12 @@ export interface WorkflowRuns {
   readonly callers: RunCallers
 }
 
-export interface WorkflowRunsParts {
+export interface RunParts {
   readonly app: FastifyInstance
   readonly store: RunStore
   readonly documents: Documents
   readonly steps: StepRunners
   readonly callers: RunCallers
-  /** The prefix of the endpoints' paths. */
-  readonly prefix: string
 }
 
 /** The data of a run's job. */
@@ -104,7 +102,8 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly due?: DueTime
 }
 
-export function createWorkflowRuns ({ app, store, documents, steps, callers, prefix }: WorkflowRunsParts): WorkflowRuns {
+/** @param prefix of the endpoints' paths */
+export function createWorkflowRuns ({ app, store, documents, steps, callers }: RunParts, prefix: string): WorkflowRuns {
   const limits = optional(app, 'resourceLimits')
   // The id of its job is that of the run.
   const sendRow = app.queue.sendWith<StartRow>(runTask, async (transaction, sent) => {

@@ -353,13 +353,7 @@ async function isRefused (t: Test): Promise<void> {
     return held
   }
   const journalOf = async (held: HeldRun) =>
-    createDurableJournal({
-      engine: sender.engine,
-      run: held,
-      ...await store.earlier(tenantRef('a'), id),
-      databaseSteps: new Set(),
-      signal: new AbortController().signal
-    })
+    createDurableJournal(sender.engine, held, await store.earlier(tenantRef('a'), id), new Set(), new AbortController().signal)
   const completed = { status: 'completed', result: '1', error: null } as const
   const writing = (title: string) => async (text: RunText) => {
     await text({
