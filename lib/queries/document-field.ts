@@ -21,13 +21,9 @@ export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, ha
 /** At most eight names of letters, digits, `_` and `-`, separated by dots: safe inside a quoted literal. */
 const fieldPath = /^[A-Za-z_][\w-]{0,62}(\.[A-Za-z_][\w-]{0,62}){0,7}$/
 
-export function isFieldPath (path: string): boolean {
-  return fieldPath.test(path)
-}
-
 /** The names of a path into a document; undefined after a fault. */
 export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
-  if (isFieldPath(path)) return path.split('.')
+  if (fieldPath.test(path)) return path.split('.')
   faults.add(pointer, `"${path}" is not a valid field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
   return undefined
 }
@@ -37,13 +33,8 @@ type JsonField = (alias: string, text?: boolean) => string
 
 /** The field at the path; undefined after a fault. */
 export function fieldOf (path: string, pointer: string, context: QueryContext): JsonField | undefined {
-  return fieldNamesOf(path, pointer, context) === undefined ? undefined : jsonFieldOf(path)
-}
-
-/** The field at a path that `isFieldPath` accepts. */
-export function jsonFieldOf (path: string): JsonField {
-  if (path === 'id') return (alias, text) => text === true ? columnOf(alias, 'id') : `to_jsonb(${columnOf(alias, 'id')})`
-  const names = path.split('.').map((name) => `'${name}'`)
+  const names = fieldNamesOf(path, pointer, context)?.map((name) => `'${name}'`)
+  if (names === undefined) return undefined
   const last = names.pop()!
   return (alias, text) => [columnOf(alias, 'data'), ...names].join(' -> ') + (text === true ? ' ->> ' : ' -> ') + last
 }
