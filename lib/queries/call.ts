@@ -1,5 +1,5 @@
 /** `call`: an SQL function with arguments by name, in the scope of the request's tenant. */
-import type { Column, DatabaseFunction, FunctionArgument } from '../database/catalogue.js'
+import type { DatabaseFunction, FunctionArgument } from '../database/catalogue.js'
 import { failure, isFailure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
@@ -12,13 +12,13 @@ import { named } from '../validation/named-schema.js'
 import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { type QueryContext, uniqueReferences } from './context.js'
 import { declaredFunction, missingFunction, type ResolvedFunction, resolveFunction, unknownArgument } from './function.js'
-import { compilePage, type Page, writePagination } from './page.js'
+import { compilePage, compilePages, type Page, writePagination } from './page.js'
 import { columnSchema } from './record-schema.js'
 import { isOfUrl, requestPath } from './request-value.js'
 import {
   type Binder,
   bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess,
-  noInput, numberChooser, quote, type Switch
+  noInput, quote, type Switch
 } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 
@@ -56,12 +56,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
   const variants = one
     ? compileVariants(context.origin, switches, (draft) => writeOne(parts, draft))
-    : compileVariants(
-      context.origin,
-      [...switches, page.starts],
-      (draft, literal) => writeRows(parts, page, literal, draft),
-      numberChooser(page.literal)
-    )
+    : compilePages(context.origin, switches, page, (literal, draft) => writeRows(parts, page, literal, draft))
   const resultKind: ResultKind = one ? 'record' : 'page'
   return Object.freeze({
     store: 'sql',
@@ -150,13 +145,10 @@ function writeOne (parts: CallParts, draft: Draft): string {
 
 /** The function computes all its rows in any case, and only once: the total counts them. */
 function writeRows (parts: CallParts, page: Page, literal: number | undefined, draft: Draft): string {
-  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const { clause, body } = writePagination(page, literal, draft)
   const rows = selectRows(parts, writeCall(parts, draft), draft)
-  return boundedText(
-    `with g as materialized (${rows}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
-      total('select count(*) from g')
-    }, '}}') from (select g.* from g${clause}) r`
-  )
+  const text = body("coalesce(json_agg(r.*)::text, '[]')", 'select count(*) from g')
+  return boundedText(`with g as materialized (${rows}) select ${text} from (select g.* from g${clause}) r`)
 }
 
 function selectRows ({ resolved: { found }, excluded }: CallParts, call: string, draft: Draft): string {
@@ -178,13 +170,7 @@ const done: JsonSchema = named('Done', { type: 'object', properties: { success: 
 
 function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, one: boolean): JsonSchema {
   if (found.type === 'void') return done
-  const single: Column = {
-    name: one && !found.many ? 'result' : valueMember,
-    type: found.type,
-    notNull: false,
-    hasDefault: false,
-    generated: false
-  }
+  const single = { name: one && !found.many ? 'result' : valueMember, type: found.type, notNull: false }
   const columns = found.columns?.filter(({ name }) => !excluded.has(name)) ?? [single]
   return {
     type: 'object',

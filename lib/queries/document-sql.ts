@@ -12,12 +12,12 @@ import { compileFieldComparison } from './document-field.js'
 import { type DocumentInput, type DocumentParts } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
 import { compileConditions, type CompiledFilters, where, writeConditions } from './filter.js'
-import { writePagination } from './page.js'
+import { compilePages, writePagination } from './page.js'
 import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import {
   type Binder,
-  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess, type Input, numberChooser, type Switch
+  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess, type Input, type Switch
 } from './sql.js'
 
 const documents = '"tenantry"."documents"'
@@ -128,12 +128,7 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
         })
     })
   }
-  return compileVariants(
-    origin,
-    [...switches, page.starts],
-    (draft, literal) => writePage(parts, literal, draft),
-    numberChooser(page.literal)
-  )
+  return compilePages(origin, switches, page, (literal, draft) => writePage(parts, literal, draft))
 }
 
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
@@ -154,14 +149,10 @@ function eventColumns ({ withheld }: Parts, draft: Draft): string {
 }
 
 function writePage (parts: Parts, literal: number | undefined, draft: Draft): string {
-  const { clause, pagination, total } = writePagination(parts.page, literal, draft)
+  const { clause, body } = writePagination(parts.page, literal, draft)
   const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', draft)}${parts.order.write('d')}${clause}`
   const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', draft)}`
-  return boundedText(
-    `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', draft)})::text, '[]'), ${pagination}, ${
-      total(count)
-    }, '}}') from (${rows}) r`
-  )
+  return boundedText(`select ${body(`coalesce(json_agg(${recordOf(parts, 'r', draft)})::text, '[]')`, count)} from (${rows}) r`)
 }
 
 const bindJson: Binder = (_scope, { rows }) => rows

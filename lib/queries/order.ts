@@ -34,8 +34,6 @@ export interface Orders {
   readonly all: readonly RowOrder[]
   readonly choose: (scope: Scope) => RowOrder
   readonly references: readonly Reference[]
-  /** Whether the caller can choose. */
-  readonly chosen: boolean
   /** The query string field of the choice, if there is one. */
   readonly parameters: Readonly<Record<string, Field>>
 }
@@ -44,7 +42,7 @@ export interface Orders {
 export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: Table, pointer: string, context: QueryContext): Orders {
   const { order, orderBy } = query
   const own = compileOrder(order, table, pointerTo(pointer, 'order'), context)
-  if (orderBy === undefined) return { usual: own, all: [own], choose: () => own, references: [], chosen: false, parameters: {} }
+  if (orderBy === undefined) return { usual: own, all: [own], choose: () => own, references: [], parameters: {} }
 
   const at = pointerTo(pointer, 'orderBy')
   const from = compileFrom(orderBy.from, pointerTo(at, 'from'), context)
@@ -86,7 +84,6 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
     all,
     choose,
     references: from?.references ?? [],
-    chosen: true,
     parameters: field === undefined ? {} : { [field]: { type: 'string', enum: texts, description } }
   }
 }

@@ -7,7 +7,7 @@ import type { Query } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import { requestPath } from './request-value.js'
-import type { Draft, Switch } from './sql.js'
+import { type Bound, compileVariants, type Draft, type Switch } from './sql.js'
 
 /**
  * Page sizes with a statement of their own for the start of the list; the list's own size has one for later pages too. PostgreSQL
@@ -31,10 +31,23 @@ export interface Page {
 interface PageSql {
   /** ` limit ... offset ...` */
   readonly clause: string
-  /** Arguments of `concat`: the text between the records and the total. */
-  readonly pagination: string
-  /** The total. It is counted only if the page does not determine it. */
-  readonly total: (count: string) => string
+  /** `{"data":[...],"pagination":{...}}` of the records. `count`: the total's SQL; it runs only if the page does not give the total. */
+  readonly body: (records: string, count: string) => string
+}
+
+/** The variants of a page's statement, with a text for each usual limit. */
+export function compilePages (
+  origin: QueryContext['origin'],
+  switches: readonly Switch[],
+  page: Page,
+  write: (literal: number | undefined, draft: Draft) => string
+): (scope: Scope) => Bound {
+  return compileVariants(
+    origin,
+    [...switches, page.starts],
+    (draft, literal) => write(literal, draft),
+    { choose: page.literal, keyOf: String }
+  )
 }
 
 /** The limit and offset of a list: from the query string if the list accepts them, else from the query, else from the document. */
@@ -71,17 +84,19 @@ export function writePagination (page: Page, literal: number | undefined, draft:
   if (literal !== undefined && draft.has(page.starts)) {
     return {
       clause: ` limit ${literal}`,
-      pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
-      total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
+      body: (records, count) =>
+        `concat('{"data":', ${records}, ',"pagination":{"limit":${literal},"offset":0,"total":', ` +
+        `case when count(*) < ${literal} then count(*) else (${count}) end, '}}')`
     }
   }
   const limit = literal ?? draft.add(page.limit, 'bigint')
   const offset = draft.add(page.offset, 'bigint')
   return {
     clause: ` limit ${limit} offset ${offset}`,
-    pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,
     // Past the end, the page has no row to derive the total from.
-    total: (count) => `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end`
+    body: (records, count) =>
+      `concat('{"data":', ${records}, ',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":', ` +
+      `case when count(*) < ${limit} and (count(*) > 0 or ${offset} = 0) then ${offset} + count(*) else (${count}) end, '}}')`
   }
 }
 

@@ -26,12 +26,10 @@ const records = "coalesce(array_to_json(array_agg(r.*)), '[]')"
 
 /** `{"data":[...],"pagination":{...}}` of the matching rows. */
 export function writePage (subject: Subject, order: WriteOrder, page: Page, literal: number | undefined, draft: Draft): string {
-  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const { clause, body } = writePagination(page, literal, draft)
   const rows = rowsOf(subject, order, clause, draft)
   const count = `select count(*) ${fromWhere(subject, draft.alias(), draft)}`
-  return boundedText(
-    `select concat('{"data":', ${records}, ${pagination}, ${total(count)}, '}}') from (${rows}) r`
-  )
+  return boundedText(`select ${body(records, count)} from (${rows}) r`)
 }
 
 /**
@@ -93,14 +91,10 @@ export function writeRecords (subject: Subject, draft: Draft): string {
 
 /** As writePage, for groups. All groups are computed in any case, and only once: the total counts them. */
 export function writeGroupPage (subject: Subject, order: GroupOrder, page: Page, literal: number | undefined, draft: Draft): string {
-  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const { clause, body } = writePagination(page, literal, draft)
   const groups = groupsOf(subject, draft)
   const rows = `select g.* from g${order(subject.selection(draft), 'g')}${clause}`
-  return boundedText(
-    `with g as (${groups}) select concat('{"data":', ${records}, ${pagination}, ${
-      total('select count(*) from g')
-    }, '}}') from (${rows}) r`
-  )
+  return boundedText(`with g as (${groups}) select ${body(records, 'select count(*) from g')} from (${rows}) r`)
 }
 
 /** One group: the first in the order. */

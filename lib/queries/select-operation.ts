@@ -5,10 +5,10 @@ import { compileCursorPages } from './cursor-pages.js'
 import { compileGroupOrder } from './groups.js'
 import type { CompiledOperation } from './operation.js'
 import { compileOrders, type RowOrder } from './order.js'
-import { compilePage } from './page.js'
+import { compilePage, compilePages } from './page.js'
 import { writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
 import { isOneRow } from './row-key.js'
-import { compileVariants, type Draft, numberChooser } from './sql.js'
+import { compileVariants } from './sql.js'
 import type { Subject } from './subject.js'
 
 /** Compiles the operation; undefined after faults. */
@@ -31,14 +31,13 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   }
   const references = [...subject.references, ...page.references, ...orders.references]
   if (cursors !== undefined) return { ...cursors, missing: 'notFound', references }
-  const withStart = [...switches, page.starts]
-  if (!orders.chosen) {
-    const writePages = (draft: Draft, literal: number | undefined) => writePage(subject, write, page, literal, draft)
-    return reading(compileVariants(context.origin, withStart, writePages, numberChooser(page.literal)), 'page', references)
+  if (query.orderBy === undefined) {
+    const variants = compilePages(context.origin, switches, page, (literal, draft) => writePage(subject, write, page, literal, draft))
+    return reading(variants, 'page', references)
   }
   const variants = compileVariants<{ readonly order: RowOrder, readonly literal: number | undefined }>(
     context.origin,
-    withStart,
+    [...switches, page.starts],
     (draft, chosen) => writePage(subject, chosen?.order.write ?? write, page, chosen?.literal, draft),
     {
       choose: (scope: Scope) => ({ order: orders.choose(scope), literal: page.literal(scope) }),
@@ -65,12 +64,7 @@ function compileGroups (subject: Subject): CompiledOperation | undefined {
   if (query.single === true) {
     return reading(compileVariants(context.origin, switches, (draft) => writeGroup(subject, order, draft)), 'record', references)
   }
-  const variants = compileVariants(
-    context.origin,
-    [...switches, page.starts],
-    (draft, literal) => writeGroupPage(subject, order, page, literal, draft),
-    numberChooser(page.literal)
-  )
+  const variants = compilePages(context.origin, switches, page, (literal, draft) => writeGroupPage(subject, order, page, literal, draft))
   return reading(variants, 'page', [...references, ...page.references])
 }
 

@@ -95,11 +95,6 @@ interface Variant {
 /** The owner of the document that a text comes from. */
 type Origin = QueryContext['origin']
 
-/** The choice of a number in the text. */
-export function numberChooser (choose: (scope: Scope) => number | undefined): Chooser<number> {
-  return { choose, keyOf: String }
-}
-
 /** Returns the function that selects the variant for a request and binds its values. */
 export function compileVariants<Choice = number> (
   origin: Origin,
