@@ -48,7 +48,7 @@ export function selectWritten (
   const w = draft.alias()
   const rows = plain
     ? 'w'
-    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, draft))})`
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, subject, w, draft))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${selectResult(rows, record, form)}`
 }
@@ -90,9 +90,7 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
  */
 function referencesOwnTenant (
   keys: readonly ForeignKey[],
-  table: Table,
-  catalogue: Catalogue,
-  written: string,
+  { table, context: { catalogue } }: Subject,
   alias: string,
   draft: Draft
 ): string[] {
@@ -106,7 +104,7 @@ function referencesOwnTenant (
       ...key.columns.map((column) => `${columnOf(alias, column)} is null`),
       `exists (select from ${tableName(catalogue.schema, referenced)} ${inner} where ${equal} and ${tenant})`,
       // The statement's snapshot does not include the rows that it writes itself.
-      ...(referenced === table ? [`exists (select from ${written} ${inner} where ${equal})`] : [])
+      ...(referenced === table ? [`exists (select from w ${inner} where ${equal})`] : [])
     ]
     return `case when ${allowed.join(' or ')} then true else ${raise} end`
   })
