@@ -88,10 +88,15 @@ export function isGroupKey ({ kind }: Field): boolean {
 
 /** Removes the excluded fields at every level, both by their name in the response and by the column or table that they show. */
 export function withoutFields (selection: Selection, excluded: ReadonlySet<string>): Selection {
-  const kept = selection.fields.filter((field) => !isNamed(field, excluded))
+  return keptFields(selection, (field) => !isNamed(field, excluded))
+}
+
+/** The fields that `keeps` accepts, at every level. */
+export function keptFields (selection: Selection, keeps: (field: Field, table: Table) => boolean): Selection {
+  const fields = selection.fields.filter((field) => keeps(field, selection.table))
   return {
     ...selection,
-    fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutFields(field.selection, excluded) } : field)
+    fields: fields.map((field) => field.kind === 'embed' ? { ...field, selection: keptFields(field.selection, keeps) } : field)
   }
 }
 

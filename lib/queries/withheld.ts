@@ -10,7 +10,7 @@ import { stringifyJson } from '../json/stringify.js'
 import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery, Query } from '../schema/query.js'
 import type { Withheld } from './context.js'
-import { columnShownBy, type Selection } from './field.js'
+import { columnShownBy, keptFields, type Selection } from './field.js'
 import { keyColumns } from './row-key.js'
 
 const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
@@ -39,18 +39,12 @@ export function withheldBy (
 /** Removes the withheld columns at every level, and values that the database may derive from them. */
 export function withoutWithheld (selection: Selection, withheld: Withheld | undefined): Selection {
   if (withheld === undefined || withheld.columns.size === 0) return selection
-  const { table, fields } = selection
-  const held = withheld.columns.get(table.name)
-  const kept = held === undefined
-    ? fields
-    : fields.filter((field) => {
-      const column = columnShownBy(field)
-      return column === undefined || !(held.has(column.name) || (column.generated && !table.primaryKey.includes(column.name)))
-    })
-  return {
-    ...selection,
-    fields: kept.map((field) => field.kind === 'embed' ? { ...field, selection: withoutWithheld(field.selection, withheld) } : field)
-  }
+  return keptFields(selection, (field, table) => {
+    const held = withheld.columns.get(table.name)
+    const column = columnShownBy(field)
+    return held === undefined || column === undefined ||
+      !(held.has(column.name) || (column.generated && !table.primaryKey.includes(column.name)))
+  })
 }
 
 /** Most routes refer to no secrets and skip the search. */
