@@ -20,6 +20,7 @@ import {
   bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess,
   noInput, quote, type Switch
 } from './sql.js'
+import { checkExcluded } from './subject.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 
 /** The member of a record for the values of a set of scalars. */
@@ -43,7 +44,10 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   if (holdsSecrets(context)) {
     faults.add(pointerTo(pointer, 'function'), 'the route writes a value of a secret, which the function could return: call it in another route')
   }
-  const excluded = excludedOf(query, found, pointer, context)
+  const fields = new Set(found.columns?.map(({ name }) => name) ?? [])
+  checkExcluded(query, fields, found.name, pointer, context)
+  // The columns that are hidden from callers without full access.
+  const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []].filter((field) => fields.has(field)))
   const one = !found.many || query.single === true
   if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function always returns one result')
   for (const member of ['limit', 'offset'] as const) {
@@ -78,7 +82,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     parameters: {},
     cursorMembers: [],
     rowKey: null,
-    fields: new Set(found.columns?.map(({ name }) => name) ?? []),
+    fields,
     bind: (scope: Scope) => {
       if (tenantScoped) bindTenant(scope, noInput)
       const { statement, values } = variants(scope)
@@ -115,22 +119,6 @@ function findFunction (name: string | undefined, pointer: string, context: Query
 
 function holdsSecrets ({ withheld }: QueryContext): boolean {
   return withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)
-}
-
-/** The columns that are hidden from callers without full access. */
-function excludedOf (
-  { excludeFields = [] }: Query,
-  { columns, name }: DatabaseFunction,
-  pointer: string,
-  context: QueryContext
-): ReadonlySet<string> {
-  const known = columns?.map((column) => column.name) ?? []
-  for (const [index, field] of excludeFields.entries()) {
-    if (!known.includes(field)) {
-      context.faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${name}" has a field "${field}"`, nearest(field, known))
-    }
-  }
-  return new Set([...context.excludeFields, ...excludeFields].filter((field) => known.includes(field)))
 }
 
 function writeOne (parts: CallParts, draft: Draft): string {

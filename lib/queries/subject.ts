@@ -41,7 +41,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   const full = withoutWithheld(asked, context.withheld)
   if (query.operation !== 'select') refuseReading(query, asked, pointer, context)
   const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []])
-  if (selection !== undefined) checkExcluded(query, asked, pointer, context)
+  if (selection !== undefined) checkExcluded(query, namesOf(asked), table.name, pointer, context)
   // For an upsert, filters are values, not conditions; the same applies to the id of an insert.
   const creates = query.operation === 'insert' || query.operation === 'upsert'
   const own = compileFilters(creates ? [] : query.filters, table, pointerTo(pointer, 'filters'), context)
@@ -80,15 +80,16 @@ function refuseReading ({ operation }: Query, { grouped, fields }: Selection, po
 }
 
 /** Without this check, a misspelled field would not be excluded. The route's fields may belong to another query. */
-function checkExcluded ({ excludeFields }: Query, selection: Selection, pointer: string, { faults }: QueryContext): void {
-  const known = namesOf(selection)
-  for (const [index, name] of (excludeFields ?? []).entries()) {
+export function checkExcluded (
+  { excludeFields = [] }: Query,
+  known: ReadonlySet<string>,
+  source: string,
+  pointer: string,
+  { faults }: QueryContext
+): void {
+  for (const [index, name] of excludeFields.entries()) {
     if (!known.has(name)) {
-      faults.add(
-        pointerTo(pointer, 'excludeFields', index),
-        `no record of "${selection.table.name}" has a field "${name}"`,
-        nearest(name, known)
-      )
+      faults.add(pointerTo(pointer, 'excludeFields', index), `no record of "${source}" has a field "${name}"`, nearest(name, known))
     }
   }
 }
