@@ -4,11 +4,9 @@ import { rowConditions, where, writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
 import type { RowOrder } from './order.js'
 import { type Page, writePagination } from './page.js'
+import { isOneRow } from './row-key.js'
 import { boundedRowText, boundedText, type Draft, tableName } from './sql.js'
 import type { Subject } from './subject.js'
-
-/** ` order by ...` for an alias; empty without an order. */
-export type WriteOrder = (alias: string) => string
 
 export interface CursorPage {
   readonly order: RowOrder
@@ -25,7 +23,7 @@ export type Part = (alias: string, draft: Draft) => string[]
 const records = "coalesce(array_to_json(array_agg(r.*)), '[]')"
 
 /** `{"data":[...],"pagination":{...}}` of the matching rows. */
-export function writePage (subject: Subject, order: WriteOrder, page: Page, literal: number | undefined, draft: Draft): string {
+export function writePage (subject: Subject, order: RowOrder['write'], page: Page, literal: number | undefined, draft: Draft): string {
   const { clause, body } = writePagination(page, literal, draft)
   const rows = rowsOf(subject, order, clause, draft)
   const count = `select count(*) ${fromWhere(subject, draft.alias(), draft)}`
@@ -77,12 +75,12 @@ export function writeAfter ({ order, limit, after }: CursorPage, draft: Draft, {
 }
 
 /** One record: the first in the order. */
-export function writeRecord (subject: Subject, order: WriteOrder, unique: boolean, draft: Draft): string {
-  const rows = unique ? rowsOf(subject, unordered, '', draft) : rowsOf(subject, order, ' limit 1', draft)
+export function writeRecord (subject: Subject, order: RowOrder['write'], draft: Draft): string {
+  const rows = isOneRow(subject.filters, subject.table) ? rowsOf(subject, unordered, '', draft) : rowsOf(subject, order, ' limit 1', draft)
   return boundedRowText(`select row_to_json(r.*)::text from (${rows}) r`)
 }
 
-export const unordered: WriteOrder = () => ''
+export const unordered: RowOrder['write'] = () => ''
 
 /** `{"data":[...]}` of all matching rows. */
 export function writeRecords (subject: Subject, draft: Draft): string {
@@ -111,7 +109,7 @@ function groupsOf (subject: Subject, draft: Draft): string {
 }
 
 /** The rows with their members. Embeds are computed outside the limit, so that skipped rows do not cost any. */
-function rowsOf (subject: Subject, order: WriteOrder, limit: string, draft: Draft): string {
+function rowsOf (subject: Subject, order: RowOrder['write'], limit: string, draft: Draft): string {
   const rendering = renderingOf(subject, draft)
   const selection = subject.selection(draft)
   const alias = draft.alias()

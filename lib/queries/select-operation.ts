@@ -7,14 +7,13 @@ import type { CompiledOperation } from './operation.js'
 import { compileOrders, type RowOrder } from './order.js'
 import { compilePage, compilePages } from './page.js'
 import { writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
-import { isOneRow } from './row-key.js'
 import { compileVariants } from './sql.js'
 import type { Subject } from './subject.js'
 
 /** Compiles the operation; undefined after faults. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {
   if (subject.full.grouped === true) return compileGroups(subject)
-  const { query, table, pointer, context, filters, switches } = subject
+  const { query, table, pointer, context, switches } = subject
   const before = context.faults.faults.length
   const orders = compileOrders(query, table, pointer, context)
   const page = compilePage(query, pointer, context)
@@ -22,12 +21,8 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   if (context.faults.faults.length > before) return undefined
   const { write } = orders.usual
   if (query.single === true || query.id !== undefined) {
-    const unique = isOneRow(filters, table)
-    return reading(
-      compileVariants(context.origin, switches, (draft) => writeRecord(subject, write, unique, draft)),
-      'record',
-      subject.references
-    )
+    const variants = compileVariants(context.origin, switches, (draft) => writeRecord(subject, write, draft))
+    return reading(variants, 'record', subject.references)
   }
   const references = [...subject.references, ...page.references, ...orders.references]
   if (cursors !== undefined) return { ...cursors, missing: 'notFound', references }

@@ -28,7 +28,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     const given = givenColumns(input, draft)
     if (given.length > 0) return writeUpdate(subject, given, form, draft, events)
     // Without columns to set, the rows are returned unchanged.
-    return one ? writeRecord(subject, unordered, unique, draft) : writeRecords(subject, draft)
+    return one ? writeRecord(subject, unordered, draft) : writeRecords(subject, draft)
   })
   return {
     resultKind: one ? 'record' : 'records',
@@ -59,14 +59,10 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
   if (!checkFilters(subject)) return undefined
 
   const isSoft: Switch = (scope) => !asksForHard(scope)
-  const unique = isOneRow(filters, table)
   const variants = compileWrite(
     context.origin,
     soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
-    (draft, events) => {
-      const isHard = soft && allowHard && !draft.has(isSoft)
-      return writeDelete(subject, { soft: soft && !isHard, withDeleted: isHard, unique }, draft, events)
-    }
+    (draft, events) => writeDelete(subject, soft && (!allowHard || draft.has(isSoft)), draft, events)
   )
   return {
     resultKind: 'deletion',
@@ -122,19 +118,11 @@ function writeUpdate (subject: Subject, given: readonly InputColumn[], form: For
   return selectWritten(subject, [{ text: update }], alias, keys, form, draft, events)
 }
 
-interface DeleteForm {
-  /** Marks the rows as deleted. */
-  readonly soft: boolean
-  /** Removes soft-deleted rows too. */
-  readonly withDeleted: boolean
-  readonly unique: boolean
-}
-
-/** Writes the statement that removes the rows, or marks them as deleted. */
-function writeDelete (subject: Subject, { soft, withDeleted, unique }: DeleteForm, draft: Draft, events: boolean): string {
-  const { table, context: { catalogue, deletesFiles = false, withheld } } = subject
+/** Writes the statement that marks the rows as deleted (`soft`), or removes them, including rows that are marked already. */
+function writeDelete (subject: Subject, soft: boolean, draft: Draft, events: boolean): string {
+  const { table, filters, context: { catalogue, deletesFiles = false, softDelete, withheld } } = subject
   const alias = draft.alias()
-  const condition = where(conditionsOf(subject, alias, draft, withDeleted))
+  const condition = where(conditionsOf(subject, alias, draft, softDelete?.enabled === true && !soft))
   const name = tableName(catalogue.schema, table)
   const [write, result] = soft
     ? [
@@ -145,7 +133,7 @@ function writeDelete (subject: Subject, { soft, withDeleted, unique }: DeleteFor
   const files = deletesFiles && !soft ? markFiles(table, draft) : ''
   const eventText = events ? tableEvents(table, withheld, 'deleted', draft) : ''
   if (events || files !== '') return `with w as (${write} returning ${alias}.*)${eventText}${files} select '${result}' from w limit 1`
-  return unique ? `${write} returning '${result}'` : `with w as (${write} returning 1) select '${result}' from w limit 1`
+  return isOneRow(filters, table) ? `${write} returning '${result}'` : `with w as (${write} returning 1) select '${result}' from w limit 1`
 }
 
 function conditionsOf ({ table, filters }: Subject, alias: string, draft: Draft, withDeleted = false): string[] {
