@@ -58,7 +58,7 @@ interface BindParts {
 export function bindCursorPages ({ origin, switches, usual, read, page, write }: BindParts): (scope: Scope) => BoundQuery {
   const valueOf = valueBinders((scope) => read(scope).after ?? [])
   const limit: Binder = (scope) => cursorLimit(page, scope)
-  const variants = compileVariants<Chosen>(origin, switches, (draft, chosen) => {
+  const variants = compileVariants<{ position: Position, literal: number | undefined }>(origin, switches, (draft, chosen) => {
     const { order, after } = chosen?.position ?? { order: usual, after: null }
     return write({
       order,
@@ -73,11 +73,6 @@ export function bindCursorPages ({ origin, switches, usual, read, page, write }:
     const { statement, values } = variants(scope)
     return { statement, values, finish: (text) => finishPage(text, read(scope)) }
   }
-}
-
-interface Chosen {
-  readonly position: Position
-  readonly literal: number | undefined
 }
 
 export const cursorParameters: Readonly<Record<string, Field>> = {

@@ -13,21 +13,17 @@ import { checkCursorQuery, type Position, positionReader, reportHidden, unknownC
 import { fieldOf, idOperand } from './document-field.js'
 import { direction, type OrderKey, type RowOrder, writeOrder } from './order.js'
 
-export interface DocumentCursors {
-  /** Throws `validationFailed` if the text is not a cursor of the list. */
-  readonly read: (scope: Scope) => Position
-  /** Members of its records whose values a cursor reveals. */
-  readonly members: readonly string[]
-}
-
-/** Compiles the cursors of a list and reports their faults; undefined for offset pages. */
+/**
+ * Compiles the cursors of a list and reports their faults; undefined for offset pages. `members`: the members of its records whose
+ * values a cursor reveals. `read` throws `validationFailed` if the text is not a cursor of the list.
+ */
 export function compileDocumentCursors (
   query: DocumentQuery,
   order: RowOrder,
   pointer: string,
   context: QueryContext,
   { select, excluded }: { readonly select: readonly string[] | null, readonly excluded: readonly string[] }
-): DocumentCursors | undefined {
+) {
   if (query.operation !== 'query' || query.pagination !== 'cursor') return undefined
   const at = pointerTo(pointer, 'pagination')
   checkCursorQuery(query, ['document', 'fields'], at, context)
@@ -37,7 +33,7 @@ export function compileDocumentCursors (
   const read = positionReader(`${context.listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)
   return {
     members,
-    read: (scope) => {
+    read: (scope: Scope): Position => {
       const position = read(scope)
       for (const [index, { operand }] of order.keys.entries()) {
         const text = position.after?.[index] ?? null

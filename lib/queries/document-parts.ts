@@ -11,7 +11,7 @@ import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
-import type { DocumentCursors } from './document-cursor.js'
+import type { compileDocumentCursors } from './document-cursor.js'
 import type { RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { refuse, requestPath } from './request-value.js'
@@ -46,7 +46,7 @@ const members = {
 /** The parts of a query on a collection. */
 export interface DocumentParts {
   readonly collection: string
-  readonly id: DocumentId | undefined
+  readonly id: ReturnType<typeof compileId> | undefined
   /** The fields in the response; null for all. */
   readonly select: readonly string[] | null
   /** Omitted unless the caller has full access; includes the fields that are always omitted. */
@@ -56,7 +56,7 @@ export interface DocumentParts {
   readonly order: RowOrder
   readonly page: Page
   /** Set for a list with cursor pages. */
-  readonly cursors: DocumentCursors | undefined
+  readonly cursors: ReturnType<typeof compileDocumentCursors>
 }
 
 export function checkMembers (query: DocumentQuery, pointer: string, { faults }: QueryContext): void {
@@ -115,7 +115,7 @@ export interface DocumentInput {
 /** Compiles the `data` of a write; undefined after a fault. */
 export function compileDocumentInput (
   { operation, data }: DocumentQuery,
-  id: DocumentId | undefined,
+  id: DocumentParts['id'],
   excluded: ReadonlySet<string>,
   pointer: string,
   context: QueryContext
@@ -189,15 +189,8 @@ function normalOf (document: Fields, at: string): Fields {
 
 const maxIdLength = 512 // characters; PostgreSQL's index accepts about 2,700 bytes
 
-interface DocumentId {
-  readonly references: readonly Reference[]
-  /** The id's pointer in the request. */
-  readonly path: string
-  /** null if the request has none. */
-  readonly read: (scope: Scope) => string | null
-}
-
-export function compileId (configured: unknown, pointer: string, context: QueryContext): DocumentId {
+/** Compiles a `docId`. `path`: its pointer in the request; `read` returns null if the request has none. */
+export function compileId (configured: unknown, pointer: string, context: QueryContext) {
   const before = context.faults.faults.length
   const value = compileValue(configured, pointer, context)
   const path = requestPath(value, '/docId')
@@ -208,7 +201,7 @@ export function compileId (configured: unknown, pointer: string, context: QueryC
   return {
     references: value.references,
     path,
-    read (scope) {
+    read: (scope: Scope): string | null => {
       const given = value.evaluate(scope)
       if (given === undefined || given === null) return null
       if ((typeof given !== 'string' && !isNumber(given)) || given === '' || String(given).length > maxIdLength) {

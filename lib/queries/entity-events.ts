@@ -16,10 +16,7 @@ import {
 import { withoutWithheld } from './withheld.js'
 
 /** The kind of an event, or its SQL for a row of `w`. */
-export type EventKind = 'created' | 'updated' | 'deleted' | ((row: string) => string)
-
-/** Writes the text with the parts whose switches are on; with `events`, the statement also writes events. */
-type EventWriter = (draft: Draft, events: boolean) => string
+type EventKind = 'created' | 'updated' | 'deleted' | ((row: string) => string)
 
 /**
  * As compileVariants, for a write. Without subscribers, the statement writes no events and its variant is selected as fast as
@@ -28,7 +25,7 @@ type EventWriter = (draft: Draft, events: boolean) => string
 export function compileWrite (
   origin: QueryContext['origin'],
   switches: readonly Switch[],
-  write: EventWriter
+  write: (draft: Draft, events: boolean) => string
 ): (scope: Scope, input?: Input) => Bound {
   const silent = compileVariants(origin, switches, (draft) => write(draft, false))
   let telling: typeof silent | undefined

@@ -2,7 +2,7 @@
 import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import type { JsonSchema, Reference } from '../expressions/types.js'
+import type { JsonSchema, Reference, RouteQuery } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
@@ -77,12 +77,7 @@ function valueSchema (type: string, labels: readonly string[] | undefined): Json
   }
 }
 
-interface BodyInput {
-  /** null if the write does not read the body. */
-  readonly input: JsonSchema | null
-  /** The input may also be an array, with one record for each item. */
-  readonly bulk: boolean
-}
+type BodyInput = Pick<RouteQuery, 'input' | 'bulk'>
 
 interface Written {
   readonly data: unknown
