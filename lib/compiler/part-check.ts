@@ -90,7 +90,7 @@ class Walk {
     if (isTooLong) this.#fail('maxLength', { limit: maxLength }, schema)
     if (typeof format === 'string') {
       this.budget.spend(format.startsWith('date') ? steps.date : steps.format)
-      if (!hasFormat(value, format)) this.#fail('format', { format }, schema)
+      if (known.get(format)?.(value) === false) this.#fail('format', { format }, schema)
     }
     const written = !isTooLong && isRecord(then) ? then['pattern'] : undefined
     if (typeof written !== 'string' || this.#done()) return
@@ -176,7 +176,8 @@ function holds (values: readonly unknown[], value: unknown): boolean {
   return lookup.has(value)
 }
 
-function isOfType (value: unknown, name: unknown): boolean {
+/** `name` is a type of JSON Schema. */
+export function isOfType (value: unknown, name: unknown): boolean {
   switch (name) {
     case 'null':
       return value === null
@@ -208,10 +209,6 @@ function lengthOf (text: string): number {
 
 const formatNames = ['email', 'uuid', 'date-time', 'date', 'uri'] as const satisfies readonly Field['format'][]
 const known = new Map<string, (text: string) => boolean>(formatNames.map((name) => [name, testOf(fullFormats[name])]))
-
-function hasFormat (text: string, name: string): boolean {
-  return known.get(name)?.(text) ?? true
-}
 
 function testOf (format: unknown): (text: string) => boolean {
   if (format instanceof RegExp) return (text) => format.test(text)

@@ -4,6 +4,7 @@ import { compilePattern, type LinearPattern } from '../expressions/linear-patter
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
+import { isOfType } from './part-check.js'
 
 export interface FieldContext {
   readonly faults: FaultList
@@ -139,7 +140,7 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
       }
     }
     for (const [index, value] of (field.enum ?? []).entries()) {
-      if (!hasType(value, type) && !(value === null && field.nullable === true)) {
+      if (!isOfType(value, type) && !(value === null && field.nullable === true)) {
         faults.add(pointerTo(pointer, 'enum', index), `the value is not of the type ${type}, and would never be accepted`)
       }
     }
@@ -162,22 +163,5 @@ function checkPlainEnum ({ enum: values = [] }: Field, pointer: string, faults: 
 function checkRange (least: number | undefined, most: number | undefined, pointer: string, faults: FaultList): void {
   if (least !== undefined && most !== undefined && least > most) {
     faults.add(pointer, `${least} exceeds the maximum of ${most}: no value would be accepted`)
-  }
-}
-
-function hasType (value: unknown, type: FieldType): boolean {
-  switch (type) {
-    case 'integer':
-      return Number.isInteger(value)
-    case 'array':
-      return Array.isArray(value)
-    case 'object':
-      return typeof value === 'object' && value !== null && !Array.isArray(value)
-    case 'string':
-      return typeof value === 'string'
-    case 'number':
-      return typeof value === 'number'
-    case 'boolean':
-      return typeof value === 'boolean'
   }
 }
