@@ -8,7 +8,7 @@ import { schemaName } from '../validation/named-schema.js'
 import { formSchema } from './files.js'
 import { resultSchema } from './result-schema.js'
 import type { CompiledRoute } from './route.js'
-import { propertiesOf } from './schema-members.js'
+import { objectOf, propertiesOf } from './schema-members.js'
 import { workflowResponseSchema } from './workflow.js'
 import { supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
 
@@ -41,7 +41,7 @@ export interface RouteDocumentation {
 
 const inFirestore = 'The documents are in Firestore: changes send no `entity.*` events to webhooks, and cannot be watched.'
 
-const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
+const received = objectOf({ received: { const: true } })
 
 /** @param read the `GET` route on its path */
 export function documentRoute (route: Route, parts: CompiledRoute, read?: CompiledRoute): RouteDocumentation {

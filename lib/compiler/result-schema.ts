@@ -4,7 +4,7 @@ import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import { named, namedAfter } from '../validation/named-schema.js'
-import { propertiesOf, requiredOf } from './schema-members.js'
+import { objectOf, propertiesOf, requiredOf, requiring } from './schema-members.js'
 import type { CompiledTransform } from './transform.js'
 
 /** The parts of a compiled route that determine its response. */
@@ -230,12 +230,4 @@ function listOf (
 function anyOf (schemas: readonly JsonSchema[]): JsonSchema {
   const [first] = schemas
   return first !== undefined && schemas.length === 1 ? first : { anyOf: schemas }
-}
-
-function objectOf (properties: Readonly<Record<string, JsonSchema>>): JsonSchema {
-  return { type: 'object', properties, ...requiring(Object.keys(properties)) }
-}
-
-function requiring (required: readonly string[]): { readonly required?: readonly string[] } {
-  return required.length > 0 ? { required } : {}
 }

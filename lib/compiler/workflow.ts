@@ -11,6 +11,7 @@ import { compileWorkflow, type WorkflowSet } from '../workflows/compile.js'
 import { readStepsOf, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/flow.js'
 import type { CompiledWorkflow } from '../workflows/types.js'
+import { objectOf } from './schema-members.js'
 
 /** The name of its result in `{{results.workflow}}`. */
 export const workflowResult = 'workflow'
@@ -108,26 +109,13 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
 export function workflowResponseSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
   if (response?.kind === 'mapping') return undefined
   if (response !== null && describesResponse(response.schema)) return response.schema
-  const id = { type: 'string', description: 'The id of the run.' }
-  return async
-    ? {
-        type: 'object',
-        properties: {
-          workflowId: id,
-          status: { const: 'queued' },
-          statusUrl: { type: 'string', description: "The URL of the run's status." }
-        },
-        required: ['workflowId', 'status', 'statusUrl']
-      }
-    : {
-        type: 'object',
-        properties: {
-          workflowId: id,
-          status: { const: 'completed' },
-          result: response?.schema ?? { description: "The result of the workflow's last step." }
-        },
-        required: ['workflowId', 'status', 'result']
-      }
+  const workflowId = { type: 'string', description: 'The id of the run.' }
+  if (async) {
+    const statusUrl = { type: 'string', description: "The URL of the run's status." }
+    return objectOf({ workflowId, status: { const: 'queued' }, statusUrl })
+  }
+  const result = response?.schema ?? { description: "The result of the workflow's last step." }
+  return objectOf({ workflowId, status: { const: 'completed' }, result })
 }
 
 /** A schema of the whole response names one of a workflow's members; any other schema describes the result. */
