@@ -33,9 +33,7 @@ import { Workflow } from '../schema/workflow.js'
 import { embeddingsStep, llmStep, realtimeStep, storageStep } from '../workflows/service-steps.js'
 import { unknownStepKinds } from '../workflows/steps.js'
 import type { StepKinds } from '../workflows/types.js'
-import {
-  type Assembly, defaultLimit, identityOf, modelsOf, type PartContext, servingOf, storageOf, tenantsOf
-} from './parts.js'
+import { defaultLimit, identityOf, modelsOf, type PartContext, servingOf, storageOf, tenantsOf } from './parts.js'
 
 /** The members of a configuration that every document has, declared or by default. */
 const required = [
@@ -44,7 +42,7 @@ const required = [
 ] as const
 
 /** Checks the meaning of each valid section; undefined if any section is invalid, which has been reported already. */
-export function assemble (sections: Sections, assembly: Assembly): Config | undefined {
+export function assemble (sections: Sections, assembly: Omit<PartContext, 'sections' | 'off'>): Config | undefined {
   const { provider, env, faults } = assembly
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
@@ -111,7 +109,7 @@ function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet
   }
   const declared = sections.entries('routes', Route)
   const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
-  checkRouteSections(context, { declared, routes, rateLimit: webhooks && parts.rateLimit })
+  checkRouteSections(context, declared, routes, webhooks && parts.rateLimit)
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)
   const functions = sections.entries('functions', SqlFunction)
@@ -146,15 +144,13 @@ function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet
   }
 }
 
-interface RouteSections {
-  readonly declared: readonly Entry<Route>[]
-  /** The declared routes, and those of webhooks. */
-  readonly routes: readonly Entry<Route>[]
-  readonly rateLimit: Config['rateLimit'] | undefined
-}
-
-/** Checks the routes, and the sections that name routes. */
-function checkRouteSections ({ sections, faults, embedded, off }: PartContext, { declared, routes, rateLimit }: RouteSections): void {
+/** Checks the routes, and the sections that name routes. `routes` are the declared ones and those of webhooks. */
+function checkRouteSections (
+  { sections, faults, embedded, off }: PartContext,
+  declared: readonly Entry<Route>[],
+  routes: readonly Entry<Route>[],
+  rateLimit: Config['rateLimit'] | undefined
+): void {
   checkLimits(routes, off, faults)
   checkRoutes(
     routes,

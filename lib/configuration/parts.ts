@@ -28,7 +28,7 @@ import { AuthProviders, Jwt } from '../schema/tokens.js'
 
 export const defaultLimit = 20 // rows per page
 
-export interface Assembly {
+export interface PartContext {
   readonly provider: Provider
   readonly env: Env
   readonly faults: FaultList
@@ -36,9 +36,6 @@ export interface Assembly {
   readonly embedded: boolean
   /** Queries on declared tables are compiled against their declarations. */
   readonly declaredTables: boolean
-}
-
-export interface PartContext extends Assembly {
   readonly sections: Sections
   /** The names of the groups that the document turns off. */
   readonly off: ReadonlySet<string>
@@ -49,12 +46,12 @@ export function identityOf ({ sections, env, faults, embedded, off }: PartContex
   const jwt = jwtOf(sections, faults)
   const auth = sections.filled('auth', Auth, 'registration', 'refreshDays')
   // A section `jwt` with faults counts as unknown.
-  if (auth !== undefined) checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
+  if (auth !== undefined) checkAuth(auth, jwt === undefined ? sections.has('jwt') : canSign(jwt), off, faults)
   if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
   const providers = sections.get('authProviders', AuthProviders)
   const authProviders = providers && checkAuthProviders(providers, jwt?.issuer, faults)
   const mfa = sections.get('mfa', Mfa)
-  if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
+  if (mfa !== undefined) checkMfa(mfa, sections.has('jwt'), off, faults)
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
   return { ...jwt !== undefined && { jwt }, authProviders, auth, mfa, rbac }

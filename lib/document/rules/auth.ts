@@ -154,15 +154,8 @@ export function canSign ({ secret, privateKey }: Pick<Jwt, 'secret' | 'privateKe
   return secret !== undefined || privateKey !== undefined
 }
 
-/**
- * @param context.signs the document has a key to sign tokens with
- * @param context.off the groups of endpoints that it turns off
- */
-export function checkAuth (
-  { registration }: Auth,
-  { signs, off }: { readonly signs: boolean, readonly off: ReadonlySet<string> },
-  faults: FaultList
-): void {
+/** `signs`: the document has a key to sign tokens with. `off` are the groups of endpoints that it turns off. */
+export function checkAuth ({ registration }: Auth, signs: boolean, off: ReadonlySet<string>, faults: FaultList): void {
   if (registration === 'closed') return
   if (!signs) {
     faults.add(
@@ -173,15 +166,8 @@ export function checkAuth (
   if (off.has('login')) faults.add('/auth/registration', 'is `open`, but `plugins.login` is false: change one of them')
 }
 
-/**
- * @param context.jwt the document has a section `jwt`
- * @param context.off the groups of endpoints that it turns off
- */
-export function checkMfa (
-  { enabled }: Mfa,
-  { jwt, off }: { readonly jwt: boolean, readonly off: ReadonlySet<string> },
-  faults: FaultList
-): void {
+/** `jwt`: the document has this section. `off` are the groups of endpoints that it turns off. */
+export function checkMfa ({ enabled }: Mfa, jwt: boolean, off: ReadonlySet<string>, faults: FaultList): void {
   if (enabled !== true) return
   if (!jwt) {
     faults.add('/mfa/enabled', 'is true without the section `jwt` or the setting JWT_SECRET: second factors require users with tokens')

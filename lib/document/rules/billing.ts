@@ -43,13 +43,6 @@ export interface BillingSettings {
   readonly altprov?: ProviderAccount | undefined
 }
 
-/** The names of settings in faults: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
-interface Names {
-  readonly provider: string
-  readonly appUrl: string
-  readonly of: (provider: ProviderName, member: keyof ProviderAccount) => string
-}
-
 const endings: Readonly<Record<keyof ProviderAccount, string>> = {
   apiKey: 'API_KEY',
   organizationId: 'ORGANIZATION_ID',
@@ -58,12 +51,13 @@ const endings: Readonly<Record<keyof ProviderAccount, string>> = {
   productMap: 'PRODUCT_MAP',
   baseUrl: 'BASE_URL'
 }
-const variables: Names = {
+/** The names of settings in faults: `PAYPROV_API_KEY` of the environment, `payprov.apiKey` of a plugin's options. */
+const variables = {
   provider: 'PAYMENT_PROVIDER',
   appUrl: 'APP_URL',
-  of: (provider, member) => `${provider.toUpperCase()}_${endings[member]}`
+  of: (provider: ProviderName, member: keyof ProviderAccount) => `${provider.toUpperCase()}_${endings[member]}`
 }
-const options: Names = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
+const options: typeof variables = { provider: 'provider', appUrl: 'appUrl', of: (provider, member) => `${provider}.${member}` }
 
 /** The settings of the environment; undefined without any. Faults name the variable. */
 export function billingOf (env: Env, plans: Changes, faults: FaultList): BillingSettings | undefined {
@@ -155,7 +149,7 @@ function isTextMap (value: unknown, name: string, faults: FaultList): value is R
   return faults.faults.length === before
 }
 
-function judge (settings: BillingSettings, tiers: readonly string[], names: Names, faults: FaultList): void {
+function judge (settings: BillingSettings, tiers: readonly string[], names: typeof variables, faults: FaultList): void {
   const { provider, appUrl } = settings
   const missing = (place: string, what: string) => addFault(faults, place, `missing: the selected payment provider requires ${what}`)
   if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
@@ -167,22 +161,18 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: Name
   const sold = new Map<string, string>()
   for (const one of providerNames) {
     const account = settings[one]
-    if (account !== undefined) judgeAccount(one, account, (member) => names.of(one, member), { tiers, sold, faults })
+    if (account !== undefined) judgeAccount(one, account, (member) => names.of(one, member), tiers, sold, faults)
   }
 }
 
-interface Judging {
-  readonly tiers: readonly string[]
-  /** The plan and cycle of each id of both providers, to find the plan of a subscription. */
-  readonly sold: Map<string, string>
-  readonly faults: FaultList
-}
-
+/** `sold` has the plan and cycle of each id of both providers, to find the plan of a subscription. */
 function judgeAccount (
   provider: ProviderName,
   account: ProviderAccount,
   name: (member: keyof ProviderAccount) => string,
-  { tiers, sold, faults }: Judging
+  tiers: readonly string[],
+  sold: Map<string, string>,
+  faults: FaultList
 ): void {
   const { apiKey, organizationId, webhookSecret, previousWebhookSecrets = [], productMap = {}, baseUrl } = account
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))

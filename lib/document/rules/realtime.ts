@@ -30,30 +30,16 @@ export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, fau
 /** Checks the tables against those of the catalogue. A partial catalogue says nothing about other tables. */
 export function checkWatchedTables ({ tables = {} }: Realtime, catalogue: Catalogue, faults: FaultList): void {
   for (const [name, { excludeFields = [] }] of Object.entries(tables)) {
+    const at = pointerTo('/realtime/tables', name)
     const table = catalogue.tables.get(name)
     if (table === undefined) {
       if (catalogue.partial === true) continue
-      faults.add(
-        pointerTo('/realtime/tables', name),
-        `there is no table "${name}" in the schema "${catalogue.schema}"`,
-        nearest(name, catalogue.tables.keys())
-      )
-      continue
-    }
-    if (!isWatchable(table)) {
-      faults.add(
-        pointerTo('/realtime/tables', name),
-        `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`
-      )
-      continue
-    }
-    for (const [index, column] of excludeFields.entries()) {
-      if (table.columns.has(column)) continue
-      faults.add(
-        pointerTo('/realtime/tables', name, 'excludeFields', index),
-        `the table "${name}" has no column "${column}"`,
-        nearest(column, table.columns.keys())
-      )
-    }
+      faults.add(at, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
+    } else if (isWatchable(table)) {
+      for (const [index, column] of excludeFields.entries()) {
+        if (table.columns.has(column)) continue
+        faults.add(pointerTo(at, 'excludeFields', index), `the table "${name}" has no column "${column}"`, nearest(column, table.columns.keys()))
+      }
+    } else faults.add(at, `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`)
   }
 }
