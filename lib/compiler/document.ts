@@ -7,11 +7,9 @@ import { type CompiledWorkflow, compileWorkflow, definitionOf, type WorkflowSet 
 import { rowPathsOf } from './location.js'
 import { type CompiledRoute, compileRoute, type RouteContext } from './route.js'
 
-export type DeclaredRoute = Pick<Entry<Route>, 'pointer' | 'value'>
-
 /** The parts of a document that need compilation. */
 export interface CompiledParts {
-  readonly routes: readonly DeclaredRoute[]
+  readonly routes: readonly Pick<Entry<Route>, 'pointer' | 'value'>[]
   /** undefined if some of them are invalid. Any name is then accepted, because it may be that of an invalid workflow. */
   readonly workflows: readonly DeclaredWorkflow[] | undefined
 }

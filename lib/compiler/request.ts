@@ -60,11 +60,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   })
 }
 
-interface Parts {
-  readonly params: unknown
-  readonly query: unknown
-  readonly body: unknown
-}
+type Parts = Parameters<CompiledRequest['validate']>[0]
 
 /** null if the value is valid. */
 type Check<Value> = (value: Value, budget: CheckBudget) => readonly ErrorDetail[] | null

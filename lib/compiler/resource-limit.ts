@@ -36,8 +36,8 @@ function compileAmount (text: string, pointer: string, context: TemplateContext)
     const path = placeOf(value.references)
     return (scope) => {
       const amount = value.evaluate(scope)
-      if (!isAmount(amount)) throw amountRefused(path)
-      return amount
+      if (isAmount(amount)) return amount
+      throw invalidInput(path, `must be a whole number from 1 to ${maxAmount}, the amount that the request uses`, 'resourceLimit')
     }
   }
   const constant = value.evaluate(noScope)
@@ -55,8 +55,4 @@ function isAmount (value: unknown): value is number {
 /** The member of the request as a JSON Pointer. For values outside the request, the template's name for it. */
 function placeOf ([reference]: readonly Reference[]): string {
   return reference === undefined ? '' : pointerTo('', reference.source, ...reference.path)
-}
-
-function amountRefused (path: string): Error {
-  return invalidInput(path, `must be a whole number from 1 to ${maxAmount}, the amount that the request uses`, 'resourceLimit')
 }

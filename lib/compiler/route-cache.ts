@@ -16,8 +16,9 @@ export interface CompiledCache {
   readonly key: (scope: Scope, target: CacheTarget) => string
 }
 
-/** The document's cache settings, and other settings that a response depends on. */
+/** The document's settings that a cached response depends on. */
 export interface CacheContext {
+  /** If disabled, no route is cached. `ttl` is the default of routes, in seconds. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
   readonly pagination: Pagination
 }

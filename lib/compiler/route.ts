@@ -25,7 +25,7 @@ import { compileRequest } from './request.js'
 import { type CompiledResourceLimit, compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { checkCursorMembers, checkPromises } from './result-schema.js'
-import { compileCache, type CompiledCache } from './route-cache.js'
+import { type CacheContext, compileCache, type CompiledCache } from './route-cache.js'
 import { fileNamesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules, checkStores, type FirestoreUse, firestoreUse } from './route-rules.js'
 import { type CompiledTransform, compileTransform } from './transform.js'
@@ -35,9 +35,7 @@ import {
   workflowReferences
 } from './workflow.js'
 
-export interface RouteContext extends RouteWorkflowContext {
-  /** The document's `cache`: if disabled, no route is cached. `ttl` is the default of routes, in seconds. */
-  readonly cache: { readonly enabled: boolean, readonly ttl: number }
+export interface RouteContext extends RouteWorkflowContext, CacheContext {
   /** Whether routes can send messages to rooms. Default: not checked. */
   readonly messages?: boolean | undefined
   /** The SQL functions that the document may call. Default: none. */

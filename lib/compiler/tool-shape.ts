@@ -4,14 +4,8 @@ import type { JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { propertiesOf, requiredOf } from './schema-members.js'
 
-/** The documentation of a route's requests and responses. */
-export interface ToolDocumentation {
-  readonly params?: unknown
-  readonly querystring?: unknown
-  readonly body?: unknown
-  /** Schemas by status. */
-  readonly response?: unknown
-}
+/** The documentation of a route's requests and responses: `response` has schemas by status. */
+export type ToolDocumentation = Readonly<Partial<Record<'params' | 'querystring' | 'body' | 'response', unknown>>>
 
 export interface ToolShape {
   readonly inputSchema: JsonSchema
