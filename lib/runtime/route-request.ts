@@ -164,13 +164,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
   async execute (scope: Scope, isShared = false): Promise<string> {
     const { workflow, files, realtime } = this.route
-    const { engine, cache } = this.services
+    const { engine } = this.services
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
     if (workflow !== null) return await this.#runWorkflow(workflow, form, scope)
     const held = waits(this.route) ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
     try {
-      const text = await runRoute(this.route, this.services, cache, scope, {
+      const text = await runRoute(this.route, this.services, scope, {
         integrations: this.services.integrations,
         log,
         placeOf: this.origin.placeOf,

@@ -1,6 +1,5 @@
 /** Runs a compiled route's queries and calls, and makes the response body from their results. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { CacheStore } from '../cache/store.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
@@ -12,50 +11,29 @@ import { formOf, maxResultBytes } from '../expressions/result.js'
 import type { BoundQuery, CompiledQuery, FirestoreQuery, ResultKind, RouteQuery, Scope } from '../expressions/types.js'
 import { withIndexLink } from '../firestore/failures.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
+import type { RouteReply } from '../http/route-reply.js'
 import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import type { Once } from './idempotency.js'
-import type { ReceivedForm } from './route-call.js'
-import type { Calls } from './services.js'
+import type { ReceivedForm, RouteCall } from './route-call.js'
+import type { Calls, RouteServices } from './services.js'
 
-export interface Databases {
-  readonly engine: Engine
-  /** null if Firestore is not configured. */
-  readonly firestore: DocumentStore | null
-}
+type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestore' | 'cache'>
 
 /**
  * Runs the route for one request. Invalidates the cache once the writes have committed, before it resolves or rejects. See `run`
  * for the body.
  */
-export function runRoute (
-  route: CompiledRoute,
-  databases: Databases,
-  cache: CacheStore | null,
-  scope: Scope,
-  caller: Caller
-): Promise<string> {
-  return cache === null || route.writes.length === 0
-    ? run(route, databases, scope, caller)
-    : runAndInvalidate(route, databases, cache, scope, caller)
-}
-
-async function runAndInvalidate (
-  route: CompiledRoute,
-  databases: Databases,
-  cache: CacheStore,
-  scope: Scope,
-  caller: Caller
-): Promise<string> {
+export function runRoute (route: CompiledRoute, databases: Databases, scope: Scope, caller: Caller): Promise<string> {
+  const { cache } = databases
+  if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller)
   const written = () => cache.invalidate(tenantOrPlatform(scope.tenant), route.writes)
-  try {
-    return await run(route, databases, scope, caller, written)
-  } catch (error) {
+  return run(route, databases, scope, caller, written).catch(async (error: unknown) => {
     // The connection was lost, but the database may have committed.
     if (isFailure(error, 'databaseUnavailable')) await written()
     throw error
-  }
+  })
 }
 
 /**
@@ -70,7 +48,7 @@ async function run (
   caller: Caller,
   written?: () => void | Promise<void>
 ): Promise<string> {
-  if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, { engine, firestore }, scope, caller, written)
+  if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, engine, firestore, scope, caller, written)
   const { once, guard, form = null, held } = caller
   const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted: caller.isWanted }
   const copies = route.copies?.response ?? null
@@ -113,7 +91,8 @@ async function run (
  */
 async function runOnFirestore (
   route: CompiledRoute,
-  { engine, firestore }: Databases & { readonly firestore: DocumentStore },
+  engine: Engine,
+  firestore: DocumentStore,
   scope: Scope,
   caller: Caller,
   written?: () => void | Promise<void>

@@ -22,15 +22,13 @@ const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
 const maxPath = 1000 // characters; an entry of a PostgreSQL index has some 2,700 bytes, tenant and id included
 
-export interface InboundOptions {
+interface InboundOptions {
   /** null without the plugin: then no tenant has a signing secret. */
   readonly secrets: Secrets | null
   /** The public address of the app, without a path. Empty: the address in the request. */
   readonly appUrl: string
   readonly warned: Warned
   readonly deduplication: WebhookDeduplication
-  /** The clock, in milliseconds since 1970. */
-  readonly now?: () => number
 }
 
 /**
@@ -40,7 +38,7 @@ export interface InboundOptions {
  */
 export function createInbound (
   app: FastifyInstance,
-  { secrets, appUrl, warned, deduplication, now = Date.now }: InboundOptions
+  { secrets, appUrl, warned, deduplication }: InboundOptions
 ): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
   const readBody = createReadBody(app)
 
@@ -48,7 +46,7 @@ export function createInbound (
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     requireReadable(request, body)
     const { scheme, provider } = webhook
-    const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: now() }
+    const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: Date.now() }
     const tenant = tenantOrPlatform(request.tenant)
     const { accepted, own } = await signingSecrets(webhook, tenant, secrets)
     try {
