@@ -19,34 +19,12 @@ import { invalidInput } from '../validation/detail.js'
 import { errorDetails, lazyValidator, validationError } from '../validation/validator.js'
 import { compileAddress } from './address.js'
 import { faultOfHeader, faultOfName, setHeader } from './auth.js'
-import { type BodyText, compilePruned, queryOf, writeBody } from './body.js'
+import { compilePruned, queryOf, writeBody } from './body.js'
 import type { ActionDefinition } from './definition.js'
 import { signedHeaders } from './sign.js'
 import type { CompiledCall, OutboundResponseLike } from './types.js'
 
-export interface ActionParts {
-  readonly method: string
-  readonly path: string
-  readonly body: BodyText | null
-  readonly query: URLSearchParams
-  readonly headers: Record<string, string>
-}
-
-export interface CompiledAction {
-  readonly definition: ActionDefinition
-  /** null if the params of each call set it. */
-  readonly method: string | null
-  readonly references: readonly Reference[]
-  /** The request contains settings. */
-  readonly readsSettings: boolean
-  readonly check: ParamsCheck
-  /** Adds computed params; throws `answerTooLarge` if the action would copy too much of them. */
-  readonly complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => Readonly<Record<string, unknown>>
-  readonly parts: (scope: Scope) => ActionParts
-  /** The signature of the body; null if the action has none. */
-  readonly sign: ((scope: Scope, body: string) => Record<string, string>) | null
-  readonly result: CompiledCall['result']
-}
+export type CompiledAction = NonNullable<ReturnType<typeof compileAction>>
 
 const methods: ReadonlySet<string> = new Set(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'])
 
@@ -56,7 +34,7 @@ export function compileAction (
   shared: Readonly<Record<string, string>>,
   pointer: string,
   context: TemplateContext
-): CompiledAction | null {
+) {
   const { faults } = context
   const before = faults.faults.length
   const path = compileAddress(definition.path, `${pointer}/path`, context, 'path')
@@ -79,10 +57,13 @@ export function compileAction (
   const copies = references.filter(({ source }) => source === 'params').length
   return Object.freeze({
     definition,
+    /** null if the params of each call set it. */
     method: fixedMethod,
     references,
+    /** The request contains settings. */
     readsSettings: settingsIn(JSON.stringify([definition.path, definition.headers, definition.query, definition.body])).length > 0,
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
+    /** Adds computed params; throws `answerTooLarge` if the action would copy too much of them. */
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
       if (!new CopyBudget().take(params, copies, 'request')) {
         throw failure('answerTooLarge', { message: 'The request to the service would be too large' })
@@ -102,6 +83,7 @@ export function compileAction (
         body: value === undefined ? null : writeBody(value, String(bodyType.evaluate(scope)))
       }
     },
+    /** The signature of the body; null if the action has none. */
     sign: secret === null ? null : (scope: Scope, text: string) => signedHeaders(secret.evaluate(scope), text),
     result
   })
@@ -113,17 +95,12 @@ function methodOf (method: CompiledValue, scope: Scope): string {
   return text
 }
 
-interface CompiledHeaders {
-  readonly references: readonly Reference[]
-  readonly evaluate: (scope: Scope) => Record<string, string>
-}
-
 function compileHeaders (
   declared: NonNullable<ActionDefinition['headers']>,
   shared: Readonly<Record<string, string>>,
   pointer: string,
   context: TemplateContext
-): CompiledHeaders {
+) {
   const { faults } = context
   const all = typeof declared === 'string' ? [] : Object.entries({ ...shared, ...declared })
   for (const [name, text] of all) {
@@ -133,7 +110,7 @@ function compileHeaders (
   const value = compileValue(typeof declared === 'string' ? declared : Object.fromEntries(all), pointer, context)
   return {
     references: value.references,
-    evaluate: (scope) => {
+    evaluate: (scope: Scope) => {
       const headers: Record<string, string> = {}
       for (const [name, given] of Object.entries(membersOf(value.evaluate(scope), '/params/headers'))) {
         if (given === null || given === '') continue

@@ -3,7 +3,7 @@ import { failure } from '../errors.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { maxResultBytes } from '../expressions/result.js'
 import { compileValue, toText } from '../expressions/template.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { CompiledValue, Reference } from '../expressions/types.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
@@ -27,6 +27,7 @@ export function compilePruned (value: unknown, pointer: string, context: Templat
 }
 
 type Part = Pick<CompiledValue, 'constant' | 'evaluate'>
+type Member = readonly [name: string, part: Part]
 
 function prunedPart (value: unknown, pointer: string, context: TemplateContext, references: Reference[], depth: number): Part {
   if (typeof value !== 'object' || value === null) {
@@ -39,58 +40,42 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
     return compileValue(undefined, pointer, context)
   }
   if (Array.isArray(value)) {
-    const items = value.map((item: unknown, index) => prunedPart(item, pointerTo(pointer, index), context, references, depth + 1))
-    return prunedItems(items, depth === 0)
+    const items = value.map((item: unknown, index): Member =>
+      ['', prunedPart(item, pointerTo(pointer, index), context, references, depth + 1)]
+    )
+    return pruned(items, depth === 0, (values) => values.map(([, item]) => item))
   }
-  const members = Object.entries(value).flatMap(([name, member]: [string, unknown]): [string, Part][] => {
+  const members = Object.entries(value).flatMap(([name, member]: [string, unknown]): Member[] => {
     const at = pointerTo(pointer, name)
     if (name !== '__proto__' && !name.includes('{{')) return [[name, prunedPart(member, at, context, references, depth + 1)]]
     context.faults.add(at, name === '__proto__' ? 'a member cannot have the name "__proto__"' : 'the name of a member cannot be a template')
     return []
   })
-  return prunedMembers(members, depth === 0)
+  return pruned(members, depth === 0, recordOf)
 }
 
-/** `stays`: the list is kept even if it is empty. */
-function prunedItems (items: readonly Part[], stays: boolean): Part {
-  const constant = items.every((item) => item.constant)
-  return {
-    constant,
-    evaluate: (scope) => {
-      const list: unknown[] = []
-      let given = constant || stays
-      for (const item of items) {
-        const value = item.evaluate(scope)
-        if (value === undefined) continue
-        list.push(value)
-        given ||= !item.constant
-      }
-      return given ? list : undefined
-    }
-  }
-}
-
-function prunedMembers (members: readonly (readonly [string, Part])[], stays: boolean): Part {
+/** `stays`: the value is kept even if it is empty. */
+function pruned (members: readonly Member[], stays: boolean, make: (values: readonly [string, unknown][]) => unknown): Part {
   const constant = members.every(([, member]) => member.constant)
   return {
     constant,
-    evaluate: (scope: Scope) => {
-      const record: Record<string, unknown> = {}
+    evaluate: (scope) => {
+      const values: [string, unknown][] = []
       let given = constant || stays
       for (const [name, member] of members) {
         const value = member.evaluate(scope)
         if (value === undefined) continue
-        if (name === spread) spreadInto(record, value)
-        else record[name] = value
+        values.push([name, value])
         given ||= !member.constant
       }
-      return given ? record : undefined
+      return given ? make(values) : undefined
     }
   }
 }
 
-function spreadInto (record: Record<string, unknown>, value: unknown): void {
-  for (const [name, member] of Object.entries(Object(value))) if (name !== '__proto__') record[name] = member
+function recordOf (values: readonly [string, unknown][]): Record<string, unknown> {
+  const moved = values.flatMap(([name, value]) => name === spread ? Object.entries(Object(value)) : [[name, value] as const])
+  return Object.fromEntries(moved.filter(([name]) => name !== '__proto__'))
 }
 
 /** A body as it is sent. */

@@ -36,7 +36,7 @@ export function compileCall (
     idempotent: definition.safe === true || (method !== null && idempotentMethods.has(method)),
     followRedirects: definition.followRedirects === true,
     oauth2: connector.auth?.oauth2 ?? null,
-    references: Object.freeze([...params.references, ...secretsIn(action.references), ...connector.references]),
+    references: Object.freeze([...params.references, ...action.references.filter(({ source }) => source === 'secret'), ...connector.references]),
     prepare: (scope: Scope) => prepare(connector, action, params, scope),
     result: action.result,
     // A setting always belongs to the platform.
@@ -99,8 +99,4 @@ function constantMethod (params: unknown): string | null {
   if (typeof params === 'string') return null
   const method = isRecord(params) && Object.hasOwn(params, 'method') ? params['method'] : 'GET'
   return typeof method === 'string' && !hasTemplate(method) ? method.toUpperCase() : null
-}
-
-function secretsIn (references: readonly Reference[]): Reference[] {
-  return references.filter(({ source }) => source === 'secret')
 }

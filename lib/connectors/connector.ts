@@ -3,7 +3,7 @@ import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
+import type { CompiledValue, Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { FaultList, pointerTo } from '../schema/faults.js'
 import { compileAction, type CompiledAction } from './action.js'
 import { faultOfAddress } from './address.js'
@@ -40,12 +40,7 @@ const ownTexts: TemplateContext = Object.freeze({
   ofTenant: false
 })
 
-interface Address {
-  readonly references: readonly Reference[]
-  readonly evaluate: (scope: Scope) => unknown
-}
-
-function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, context: TemplateContext): Address {
+function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, context: TemplateContext): Omit<CompiledValue, 'constant'> {
   const address = compileValue(baseUrl, '', context)
   if (!wholeAddress) return address
   return {

@@ -4,18 +4,10 @@ import { settingsIn } from '../expressions/environment.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { CompiledValue, Scope } from '../expressions/types.js'
 import { FaultList, pointerTo } from '../schema/faults.js'
 
-export interface CompiledCredentials {
-  readonly references: readonly Reference[]
-  /** Members that no request and no tenant changes. */
-  readonly fixed: Readonly<Record<string, unknown>>
-  /** Throws `credentialsRequired` if one has no value. */
-  readonly evaluate: (scope: Scope) => Readonly<Record<string, unknown>>
-  /** Every secret belongs to the tenant in the scope. */
-  readonly ownedBy: (scope: Scope) => boolean
-}
+export type CompiledCredentials = ReturnType<typeof compileCredentials>
 
 /** The member that a tenant's secret never replaces: the address of the platform's own calls. */
 const address = 'baseUrl'
@@ -30,7 +22,7 @@ export function compileCredentials (
   secrets: readonly string[],
   pointer: string,
   context: TemplateContext
-): CompiledCredentials {
+) {
   const members = Object.entries(declared).flatMap(([name, text]) =>
     text === undefined ? [] : [{ name, text, value: compileMember(name, text, pointerTo(pointer, name), context) }]
   )
@@ -41,8 +33,10 @@ export function compileCredentials (
   }))
   return {
     references: members.flatMap(({ value }) => value.references),
+    /** Members that no request and no tenant changes. */
     fixed,
-    evaluate: (scope) => {
+    /** Throws `credentialsRequired` if one has no value. */
+    evaluate: (scope: Scope) => {
       const record: Record<string, unknown> = {}
       for (const { name, value } of members) {
         const given = value.evaluate(scope)
@@ -55,7 +49,8 @@ export function compileCredentials (
       }
       return record
     },
-    ownedBy: (scope) => own.length > 0 && own.every(({ value }) => isOwned(value, scope))
+    /** Every secret belongs to the tenant in the scope. */
+    ownedBy: (scope: Scope) => own.length > 0 && own.every(({ value }) => isOwned(value, scope))
   }
 }
 

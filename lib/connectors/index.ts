@@ -62,12 +62,18 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
   const { overridableEnv = new Set(), origin } = context
   const inside: ConnectorContext = { ...context, overridableEnv, ofTenant: origin === 'tenant' }
   for (const definition of builtIn) {
-    const entry = builtInEntry(definition, document.credentials, inside, context.secretUses)
     const names = [definition.name, ...definition.aliases ?? []]
-    for (const name of names) entries.set(name, entry)
-    const [first, second] = Object.keys(document.credentials ?? {}).filter((name) => names.includes(name))
+    const [first, second] = Object.entries(document.credentials ?? {}).filter(([name]) => names.includes(name))
+    const [name, declared] = first ?? [definition.name, undefined]
+    const pointer = pointerTo('/credentials', name)
+    const entry = {
+      definition,
+      compiled: once(() => builtInConnector(definition, declared ?? {}, pointer, { ...inside, uses: context.secretUses?.of(pointer) })),
+      missing: definition.secrets !== undefined && declared === undefined ? `the connector needs \`credentials.${definition.name}\`` : null
+    }
+    for (const known of names) entries.set(known, entry)
     if (second !== undefined && context.checked !== true) {
-      context.faults.add(pointerTo('/credentials', second), `is an alias of "${first}", which is also present: keep one of them`)
+      context.faults.add(pointerTo('/credentials', second[0]), `is an alias of "${name}", which is also present: keep one of them`)
     }
     if (context.checked !== true && entry.missing === null && definition.secrets !== undefined) entry.compiled()
   }
@@ -134,22 +140,6 @@ function callOf (
   const connector = entry.compiled()
   const action = connector.action(declared.action)
   return action === null ? null : compileCall(connector, action, declared, pointer, context)
-}
-
-function builtInEntry (
-  definition: ConnectorDefinition,
-  credentials: Credentials | undefined,
-  context: ConnectorContext,
-  secretUses: SecretUses | undefined
-): Entry {
-  const names = [definition.name, ...definition.aliases ?? []]
-  const [name, declared] = Object.entries(credentials ?? {}).find(([member]) => names.includes(member)) ?? [definition.name, undefined]
-  const pointer = pointerTo('/credentials', name)
-  return {
-    definition,
-    compiled: once(() => builtInConnector(definition, declared ?? {}, pointer, { ...context, uses: secretUses?.of(pointer) })),
-    missing: definition.secrets !== undefined && declared === undefined ? `the connector needs \`credentials.${definition.name}\`` : null
-  }
 }
 
 const maxNamed = 40

@@ -2,22 +2,11 @@
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledValue, TemplateSource } from '../expressions/types.js'
+import type { TemplateSource } from '../expressions/types.js'
 import type { OutboundWebhook } from '../schema/webhook.js'
 import { kindsOf } from '../webhooks/events.js'
 
-export interface CompiledOutboundWebhook {
-  readonly name: string
-  /** The subscribed kinds of events. */
-  readonly kinds: ReadonlySet<string>
-  readonly url: CompiledValue
-  /** For the log: the declared address without its query string. */
-  readonly shownUrl: string
-  /** null: the generated one. */
-  readonly secret: CompiledValue | null
-  /** The address is fixed in the platform's document. */
-  readonly trusted: boolean
-}
+export type CompiledOutboundWebhook = ReturnType<typeof compileOutboundWebhook>
 
 /** The sources of a webhook's texts: a tenant's secrets and settings, or the platform's settings. */
 export const tenantWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
@@ -31,7 +20,7 @@ export function compileOutboundWebhook (
   pointer: string,
   context: TemplateContext,
   origin: 'platform' | 'tenant'
-): CompiledOutboundWebhook {
+) {
   const before = context.faults.faults.length
   const address = compileValue(url, `${pointer}/url`, context)
   if (address.constant && context.faults.faults.length === before) {
@@ -40,10 +29,14 @@ export function compileOutboundWebhook (
   }
   return Object.freeze({
     name,
+    /** The subscribed kinds of events. */
     kinds: kindsOf(events),
     url: address,
+    /** For the log: the declared address without its query string. */
     shownUrl: withoutQuery(url),
+    /** null: the generated one. */
     secret: secret === undefined ? null : compileValue(secret, `${pointer}/secret`, context),
+    /** The address is fixed in the platform's document. */
     trusted: origin === 'platform' && address.constant
   })
 }
