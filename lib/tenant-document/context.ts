@@ -1,15 +1,10 @@
 /** The context for checking and compiling a tenant's document. */
 import type { RouteContext } from '../compiler/route.js'
 import { compileConnectors, type ConnectorSet } from '../connectors/index.js'
-import type { Catalogue } from '../database/catalogue.js'
 import { type Env, setting } from '../expressions/environment.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import type { FileRules } from '../files/rules.js'
 import { FaultList } from '../schema/faults.js'
-import type { Functions } from '../schema/function.js'
-import type { Pagination } from '../schema/pagination.js'
 import type { Tenancy } from '../schema/tenancy.js'
-import type { StepKinds } from '../workflows/types.js'
 import type { TenantDocument } from './read.js'
 
 /** A route of the server itself: a built-in one, one of the platform's document, or one of the embedding app. */
@@ -20,12 +15,10 @@ export interface TakenRoute {
   readonly path: string
 }
 
-export interface TenantDocumentContext {
-  /** The server's environment; tenants see only the settings in `tenancy.env`. */
-  readonly env: Env
+/** `env` is the server's environment; tenants see only the settings in `tenancy.env`. */
+export interface TenantDocumentContext
+  extends Pick<RouteContext, 'env' | 'pagination' | 'catalogue' | 'functions' | 'stepKinds' | 'messages' | 'fileRules' | 'firestore'> {
   readonly tenancy: Tenancy
-  readonly pagination: Pagination
-  readonly catalogue: Catalogue
   readonly taken: readonly TakenRoute[]
   /** The names of the platform's identity providers. Default: none. */
   readonly authProviders?: readonly string[]
@@ -36,17 +29,7 @@ export interface TenantDocumentContext {
   /** The server supports CORS, if documents allow it. Default: true. */
   readonly hasCors?: boolean
   /** The platform's `cache`. A tenant can disable it but not enable it. Default: enabled, 60 s. */
-  readonly cache?: { readonly enabled: boolean, readonly ttl: number }
-  /** The SQL functions of the platform's document. Default: none. */
-  readonly functions?: Functions
-  /** The step kinds that the server supports. Default: none. */
-  readonly stepKinds?: StepKinds | undefined
-  /** Whether routes can send messages to rooms. Default: not checked. */
-  readonly messages?: boolean
-  /** The server's rules of files; null if it stores none. Default: not checked. */
-  readonly fileRules?: FileRules | null
-  /** null if the platform has no Firestore. Default: not checked. */
-  readonly firestore?: RouteContext['firestore']
+  readonly cache?: RouteContext['cache']
 }
 
 /**
