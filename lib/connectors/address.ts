@@ -7,28 +7,22 @@ import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue, toText } from '../expressions/template.js'
 import { parseOrFault, parseTemplate } from '../expressions/template-parser.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { CompiledValue, Scope } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { invalidInput } from '../validation/detail.js'
 
 /** Characters of an address. */
 export const maxAddressLength = 16_384
 
-export interface CompiledAddress {
-  readonly references: readonly Reference[]
-  /** The text before the first template has the scheme and the host. */
-  readonly hostFixed: boolean
-  /** Throws if a value of the path is missing, or would be a segment `.` or `..`. */
-  readonly evaluate: (scope: Scope) => string
-}
+export type CompiledAddress = NonNullable<ReturnType<typeof compileAddress>>
 
 type Part = string | { readonly value: CompiledValue, readonly query: boolean }
 
 /** A `path` is appended to a base. A whole address that begins with a template is that template's text, unencoded. */
-export type AddressKind = 'path' | 'whole'
+type AddressKind = 'path' | 'whole'
 
 /** Compiles an address; null after faults. */
-export function compileAddress (text: string, pointer: string, context: TemplateContext, kind: AddressKind): CompiledAddress | null {
+export function compileAddress (text: string, pointer: string, context: TemplateContext, kind: AddressKind) {
   const { faults } = context
   const before = faults.faults.length
   const parts: Part[] = []
@@ -53,6 +47,7 @@ export function compileAddress (text: string, pointer: string, context: Template
     faults.add(pointer, wrong)
     return null
   }
+  /** The text before the first template has the scheme and the host. */
   const hostFixed = typeof first === 'string' && (/^https?:\/\/[^/?#@]+[/?]/i.test(first) || parts.length === 1)
   const references = parts.flatMap((part) => typeof part === 'string' ? [] : part.value.references)
   return Object.freeze({ references, hostFixed, evaluate: compileParts(parts, kind) })
@@ -97,7 +92,8 @@ function endsHost ([first, ...rest]: readonly Part[]): boolean {
   return next === undefined || /^[/?]/.test(next)
 }
 
-function compileParts (parts: readonly Part[], kind: AddressKind): CompiledAddress['evaluate'] {
+/** The result throws if a value of the path is missing, or would be a segment `.` or `..`. */
+function compileParts (parts: readonly Part[], kind: AddressKind): (scope: Scope) => string {
   const [only] = parts
   if (only === undefined) return () => ''
   if (typeof only === 'string' && parts.length === 1) return () => only

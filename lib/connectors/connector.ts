@@ -27,6 +27,7 @@ export interface CompiledConnector {
 
 /** The place of a connector, and the contexts of its texts. */
 export interface ConnectorContext extends Omit<TemplateContext, 'sources'> {
+  /** The owner of the document. */
   readonly origin: 'platform' | 'tenant'
 }
 

@@ -2,7 +2,7 @@
 import type { Env } from '../expressions/environment.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import { FaultList, listed, nearest, pointerTo, withoutFaults } from '../schema/faults.js'
+import { listed, nearest, pointerTo, withoutFaults } from '../schema/faults.js'
 import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import { builtIn } from './built-in/index.js'
 import { compileCall } from './call.js'
@@ -17,18 +17,8 @@ export interface ConnectorsDocument {
   readonly customIntegrations?: CustomIntegrations | undefined
 }
 
-export interface ConnectorsContext {
-  /** The owner of the document. */
-  readonly origin: 'platform' | 'tenant'
-  readonly env: Env
-  /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
-  readonly envNames?: ReadonlySet<string> | undefined
-  /**
-   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`), except in addresses. In credentials all
-   * settings are replaceable. Default: none.
-   */
-  readonly overridableEnv?: ReadonlySet<string> | undefined
-  readonly faults: FaultList
+/** Secrets replace the settings in `overridableEnv` except in addresses, and all settings in credentials. */
+export interface ConnectorsContext extends Pick<ConnectorContext, 'origin' | 'env' | 'envNames' | 'overridableEnv' | 'faults'> {
   /** The document was checked when it was saved: connectors are compiled at their first call. Default: false. */
   readonly checked?: boolean
   /** Collects the secrets that credentials and custom integrations read. Default: not collected. */
@@ -59,8 +49,7 @@ interface Entry {
  */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()
-  const { overridableEnv = new Set(), origin } = context
-  const inside: ConnectorContext = { ...context, overridableEnv, ofTenant: origin === 'tenant' }
+  const inside: ConnectorContext = { ...context, ofTenant: context.origin === 'tenant' }
   for (const definition of builtIn) {
     const names = [definition.name, ...definition.aliases ?? []]
     const [first, second] = Object.entries(document.credentials ?? {}).filter(([name]) => names.includes(name))
