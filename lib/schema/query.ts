@@ -40,6 +40,9 @@ export const Order = ClosedObject({
 }, { description: 'A sort key.' })
 export type Order = Static<typeof Order>
 
+export const Orders = (description: string, bounds: { maxItems?: number } = {}) =>
+  Optional.Union(description, [Order, Type.Array(Order, { minItems: 1, ...bounds })])
+
 export const OrderBy = ClosedObject({
   from: Type.String({
     text: 'request',
@@ -70,10 +73,7 @@ const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined
 export const Embed = Type.Cyclic({
   Embed: ClosedObject({
     filters: Type.Optional(Filters),
-    order: Optional.Union(
-      'The order of the rows. The primary key is always the last sort key.',
-      [Order, Type.Array(Order, { minItems: 1 })]
-    ),
+    order: Orders('The order of the rows. The primary key is always the last sort key.'),
     limit: Type.Optional(Templated('The maximum number of rows, at most 1,000. Default: all rows.', { minimum: 0 })),
     embeds: Optional.Map('Options for the tables embedded in this one.', Type.Ref('Embed'))
   }, { description: 'The rows of an embedded table in a record, and their order.' })
@@ -100,7 +100,7 @@ export const Query = ClosedObject({
     "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. `users!inner(name)` omits records without a matching row. Default: `*`."
   ),
   single: Optional.Boolean('Return one record instead of a list. Without a matching record the request fails with 404. Default: false.'),
-  order: Optional.Union('The order of the list. The primary key is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
+  order: Orders('The order of the list. The primary key is always the last sort key.'),
   orderBy: Type.Optional(OrderBy),
   pagination,
   limit: Type.Optional(
@@ -133,7 +133,7 @@ export const DocumentQuery = ClosedObject({
   select: Optional.String(
     'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.'
   ),
-  order: Optional.Union('The order of the list. The id is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
+  order: Orders('The order of the list. The id is always the last sort key.'),
   pagination,
   limit: Type.Optional(
     Templated('The number of documents per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })

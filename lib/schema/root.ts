@@ -24,8 +24,6 @@ import { AuthProviders, Jwt } from './tokens.js'
 import { Webhooks } from './webhook.js'
 import { Workflows } from './workflow.js'
 
-export { Pagination } from './pagination.js'
-
 export const Root = ClosedObject({
   $schema: Optional.String('The schema of this document, for editors, such as `node_modules/tenantry/schema.json`.', { text: 'literal' }),
   name: Optional.String(

@@ -1,7 +1,7 @@
 /** Workflows: named ones of a document, and those of routes. */
 import { type Static, Type } from 'typebox'
 import { ClosedObject, Optional, plainName } from './annotations.js'
-import { Embed, Filter, Order, OrderBy } from './query.js'
+import { Embed, Filter, OrderBy, Orders } from './query.js'
 
 const StepId = (description: string) => Type.String({ ...plainName, description })
 const Expression = (description: string) => Optional.String(description, { text: 'request', maxLength: 4096 })
@@ -67,10 +67,7 @@ export const Step = Type.Cyclic({
     select: Optional.String('Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.'),
     embeds: Optional.Map('Filters, order and limit of the tables that `select` embeds, by the names of their members.', Embed),
     single: Optional.Boolean('The result is one record. Without a record the step fails with 404. Default: false.'),
-    order: Optional.Union(
-      'The order of the list. The primary key is always the last sort key.',
-      [Order, Type.Array(Order, { minItems: 1, maxItems: 20 })]
-    ),
+    order: Orders('The order of the list. The primary key is always the last sort key.', { maxItems: 20 }),
     orderBy: Type.Optional(OrderBy),
     limit: RowCount('The maximum number of rows; at most `pagination.maxLimit`.'),
     offset: RowCount('The number of skipped rows.'),
