@@ -35,18 +35,16 @@ export function isKept (claimed: Claim | KeptResponse): claimed is KeptResponse 
   return 'status' in claimed
 }
 
-type ReplyParts = Pick<RouteReply, 'statusCode' | 'code' | 'headers' | 'header' | 'getHeader'>
-
 /** The headers that a replayed response repeats. */
 const keptHeaders = ['content-type', 'location', 'etag'] as const
 
-export function replayed (reply: ReplyParts, { status, headers, body }: KeptResponse): string {
+export function replayed (reply: RouteReply, { status, headers, body }: KeptResponse): string {
   reply.code(status).headers(headers).header('idempotency-replayed', 'true')
   return body
 }
 
 /** The response in its stored form. */
-export function keptOf (reply: ReplyParts, body: string): KeptResponse {
+export function keptOf (reply: RouteReply, body: string): KeptResponse {
   const headers: Record<string, string> = {}
   for (const name of keptHeaders) {
     const value = reply.getHeader(name)

@@ -93,14 +93,11 @@ export function createInbound (
   }
 }
 
-interface SigningSecrets {
-  readonly accepted: string[]
-  /** The secrets belong to the tenant. */
-  readonly own: boolean
-}
-
-/** Excludes empty secrets, and templates without a value: their text is public, as it is in the document. */
-async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, secrets: Secrets | null): Promise<SigningSecrets> {
+/**
+ * Excludes empty secrets, and templates without a value: their text is public, as it is in the document. `own`: the secrets belong to
+ * the tenant.
+ */
+async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, secrets: Secrets | null) {
   if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: false }
   const values = tenant === platformRef || secrets === null ? [] : await secrets.accepted(tenant, key)
   if (values.length > 0) {

@@ -102,7 +102,7 @@ export default definePlugin<ConfigRoutesOptions>({
         deduplication,
         prefix: group.prefix
       })
-      await mountRoutes(group, { generation, readiness, serving })
+      await mountRoutes(group, generation, readiness, serving)
     }
   }
 })

@@ -10,7 +10,6 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
-import type { Route } from '../../lib/schema/route.js'
 import { acceptForms } from '../files/multipart.js'
 import type { ServeCall } from '../tools/types.js'
 import { keepSignedBodies } from './inbound.js'
@@ -111,17 +110,11 @@ export function createGeneration (
   }
 }
 
-export interface Mounting {
-  readonly generation: Generation
-  readonly readiness: Readiness
-  readonly serving: Serving
-}
-
 /** Routes with webhooks, and those with files, have contexts with parsers of their own. */
-export async function mountRoutes (group: FastifyInstance, mounting: Mounting): Promise<void> {
-  const { routes } = mounting.generation
+export async function mountRoutes (group: FastifyInstance, generation: Generation, readiness: Readiness, serving: Serving): Promise<void> {
+  const { routes } = generation
   const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {
-    for (const [index, { declared, compiled }] of routes.entries()) if (isOne(compiled)) mount(app, mounting, declared, compiled, index)
+    for (const [index, { compiled }] of routes.entries()) if (isOne(compiled)) mount(app, generation, index, readiness, serving)
   }
   mountAll(group, ({ webhook, files }) => webhook === null && files === null)
   await group.register(async (signed) => {
@@ -135,13 +128,8 @@ export async function mountRoutes (group: FastifyInstance, mounting: Mounting): 
   })
 }
 
-function mount (
-  group: FastifyInstance,
-  { generation, readiness, serving }: Mounting,
-  declared: Route,
-  route: CompiledRoute,
-  index: number
-): void {
+function mount (group: FastifyInstance, generation: Generation, index: number, readiness: Readiness, serving: Serving): void {
+  const { declared, compiled: route } = generation.routes[index]!
   const tool = toolOf(declared)
   const calls = servingCalls(serving)
   const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
