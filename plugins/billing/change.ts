@@ -48,8 +48,6 @@ export interface SettledTenant {
 
 /** The changes of one transaction to a tenant. */
 interface Draft {
-  readonly view: View
-  readonly held: ReadonlyMap<string, TenantSubscription>
   /** Applies an event. */
   receive(provider: ProviderName, event: ProviderEvent): Promise<Outcome>
   confirm(provider: ProviderName, snapshot: Snapshot): void
@@ -148,8 +146,6 @@ export function createChange ({ db, events, plans, products, providers, now, log
     }
 
     const result = await work({
-      view: before,
-      held,
       receive,
       confirm (provider, snapshot) {
         const { tenant: named } = snapshot

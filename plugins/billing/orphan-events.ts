@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import { keptText } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { ProviderEvent, ProviderName } from './providers/provider.js'
+import type { ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import type { TenantSubscription } from './resolve-plan.js'
 
 /** On the database, or in one transaction of it. */
@@ -12,12 +12,10 @@ type Db = Kysely<SystemTables>
 export const maxOrphans = 10_000
 const maxClaimed = 1000 // at a time
 
-/** As JSON. */
-type Stored<Value> = Value extends Date ? string
-  : Value extends string ? Value
-    : Value extends readonly string[] ? Value :
-      Value extends object ? { [Member in keyof Value]: Stored<Value[Member]> }
-        : Value
+/** The members of an event and its snapshot that are times. */
+const times: ReadonlySet<string> = new Set<keyof ProviderEvent | keyof Snapshot>([
+  'at', 'startedAt', 'periodStart', 'periodEnd', 'endedAt', 'pastDueSince', 'asOf'
+])
 
 /** Stores it; false if an event with its id is stored already, or was handled: another server may have learned its tenant. */
 export async function keepOrphan (
@@ -59,11 +57,11 @@ export async function takeOrphans (db: Db, tenant: Owner, held: readonly TenantS
   }::text[]))
     and not exists (select from tenantry.billing_subscriptions s where s.provider = u.provider and s.customer_id = u.customer_id and s.tenant_id <> ${tenant})`
   const { rows } = await sql<
-    { provider: ProviderName, place: string, event: Stored<ProviderEvent> }
+    { provider: ProviderName, place: string, event: string }
   >`delete from tenantry.billing_unclaimed where (provider, id) in (
       select u.provider, u.id from tenantry.billing_unclaimed u
       where u.tenant = ${tenant} or (u.tenant is null and (${subscriptions} or (${customers}))) order by u.place limit ${maxClaimed}
-    ) returning provider, place, event`.execute(db)
+    ) returning provider, place, event::text`.execute(db)
   return rows.sort((one, other) => Number(one.place) - Number(other.place)).map(({ provider, event }) => ({
     provider,
     event: eventOf(event)
@@ -85,24 +83,6 @@ export function customerOf ({ customerId, snapshot }: ProviderEvent): string | n
   return customerId ?? snapshot?.customerId ?? null
 }
 
-function eventOf ({ at, snapshot, ...rest }: Stored<ProviderEvent>): ProviderEvent {
-  return {
-    ...rest,
-    at: new Date(at),
-    snapshot: snapshot === null
-      ? null
-      : {
-          ...snapshot,
-          startedAt: new Date(snapshot.startedAt),
-          periodStart: new Date(snapshot.periodStart),
-          periodEnd: new Date(snapshot.periodEnd),
-          endedAt: dateOf(snapshot.endedAt),
-          pastDueSince: dateOf(snapshot.pastDueSince),
-          asOf: new Date(snapshot.asOf)
-        }
-  }
-}
-
-function dateOf (text: string | null): Date | null {
-  return text === null ? null : new Date(text)
+function eventOf (text: string): ProviderEvent {
+  return JSON.parse(text, (member, value: unknown) => typeof value === 'string' && times.has(member) ? new Date(value) : value)
 }

@@ -127,18 +127,10 @@ export async function ownerOf (
   return first === undefined || second !== undefined ? null : tenantRef(first.tenant_id)
 }
 
-/** A tenant's subscription that a later event gives to another tenant. */
-export interface MovedSubscription {
-  readonly tenant: Owner
-  readonly provider: ProviderName
-  readonly id: string
-  readonly since: Date
-}
-
 /** Those of the subscriptions that other tenants have had since: a subscription belongs to one tenant. */
-export async function movedOf (db: Db, held: readonly Pick<TenantSubscription, 'provider' | 'id'>[]): Promise<MovedSubscription[]> {
+export async function movedOf (db: Db, held: readonly Pick<TenantSubscription, 'provider' | 'id'>[]) {
   if (held.length === 0) return []
-  const { rows } = await sql<MovedSubscription>`select tenant_id as tenant, provider, id, since from (
+  const { rows } = await sql<{ tenant: Owner, provider: ProviderName, id: string, since: Date }>`select tenant_id as tenant, provider, id, since from (
       select tenant_id, provider, id, status, as_of, max(as_of) over (partition by provider, id) as since from tenantry.billing_subscriptions
       where (provider, id) in (select * from unnest(${held.map(({ provider }) => provider)}::text[], ${held.map(({ id }) => id)}::text[]))
     ) reported where as_of < since and status <> 'canceled'`.execute(db)

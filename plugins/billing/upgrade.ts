@@ -95,17 +95,9 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   }
 
   async function changed (seller: PaymentProvider, id: string, kind: Change, sale: Sale, key: string): Promise<Snapshot | null> {
-    switch (kind) {
-      case 'cancel':
-        return await seller.cancel(id, key)
-      case 'resume':
-        return await seller.resume(id, key)
-      case 'now':
-      case 'period_end':
-        return await seller.changeProduct(id, productOf(seller, sale), kind, key)
-      default:
-        return kind satisfies never
-    }
+    if (kind === 'cancel') return await seller.cancel(id, key)
+    if (kind === 'resume') return await seller.resume(id, key)
+    return await seller.changeProduct(id, productOf(seller, sale), kind, key)
   }
 
   /** Throws `validationFailed` for a plan that the provider does not sell. */

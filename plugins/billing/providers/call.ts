@@ -217,8 +217,6 @@ function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptio
     case 'failed':
     case 'unreadable':
       return failure('providerFailed', { cause: error })
-    default:
-      return error.kind satisfies never
   }
 }
 

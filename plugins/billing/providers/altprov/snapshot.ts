@@ -2,7 +2,7 @@
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { ProviderFault } from '../call.js'
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
-import { type AltprovItem, type AltprovSubscription, readSubscription } from './documented.js'
+import { type AltprovSubscription, readSubscription } from './documented.js'
 
 /** `incomplete_expired` was never paid, whatever its period says; `paused` waits for a payment method, and gives no plan. */
 const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatus>> = {
@@ -70,26 +70,15 @@ export function time (seconds: number): Date {
   return new Date(seconds * 1000)
 }
 
-interface Period {
-  readonly periodStart: number
-  readonly periodEnd: number
-}
-
 /** Of the item whose period ends first, in seconds; before version 2025-03-31 the subscription's own. */
-function periodOf (subscription: AltprovSubscription): Period {
-  let period: Period | null = null
-  for (const part of [subscription, ...subscription.items.data]) {
-    const own = ownPeriod(part)
-    if (own !== null && (period === null || own.periodEnd < period.periodEnd)) period = own
-  }
-  if (period === null) throw new ProviderFault('unreadable', { message: 'a subscription without a period' })
-  return period
-}
-
-function ownPeriod (
-  { current_period_start: periodStart, current_period_end: periodEnd }: Pick<AltprovItem, 'current_period_start' | 'current_period_end'>
-): Period | null {
-  return periodStart === undefined || periodEnd === undefined ? null : { periodStart, periodEnd }
+function periodOf (subscription: AltprovSubscription) {
+  const periods = [subscription, ...subscription.items.data].flatMap(
+    ({ current_period_start: periodStart, current_period_end: periodEnd }) =>
+      periodStart === undefined || periodEnd === undefined ? [] : [{ periodStart, periodEnd }]
+  )
+  const [first] = periods.sort((one, other) => one.periodEnd - other.periodEnd)
+  if (first === undefined) throw new ProviderFault('unreadable', { message: 'a subscription without a period' })
+  return first
 }
 
 function kindOf (method: AltprovSubscription['default_payment_method']): string | null {
