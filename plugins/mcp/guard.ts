@@ -3,13 +3,6 @@ import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandle
 import { failure } from '../../lib/errors.js'
 import type { AllowedOrigins } from '../cors/index.js'
 
-export interface GuardOptions {
-  /** The public address of the server. */
-  readonly url: string
-  /** Origins of pages that may call the endpoint; null without the plugin cors. */
-  readonly origins: () => AllowedOrigins | null
-}
-
 export interface Guard {
   /** Prevents DNS rebinding: a page whose name resolves to this server sends that name as the host. */
   readonly checkHost: onRequestHookHandler
@@ -18,8 +11,12 @@ export interface Guard {
   readonly challenge: onSendHookHandler
 }
 
-/** @param metadata the address of the metadata of this endpoint */
-export function createGuard ({ url, origins }: GuardOptions, metadata: string): Guard {
+/**
+ * @param url the public address of the server
+ * @param origins of pages that may call the endpoint; null without the plugin cors
+ * @param metadata the address of the metadata of this endpoint
+ */
+export function createGuard (url: string, origins: () => AllowedOrigins | null, metadata: string): Guard {
   const { host, hostname, port, protocol, origin: own } = new URL(url)
   const hosts = new Set([host, `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`])
 

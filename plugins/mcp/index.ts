@@ -29,8 +29,9 @@ export default definePlugin<McpOptions>({
   routeDependencies: ['auth'],
   optional: ['cors', 'embeddings', 'tenancy'],
   options: { ...membersOf(McpSection), name: text, issuers: list },
-  async setup (app, { url, instructions, prompts = [], documents = false, name = 'API', issuers = [] }) {
-    withoutFaults((faults) => checkMcp({ url, prompts }, faults))
+  async setup (app, { name = 'API', issuers = [], ...section }) {
+    withoutFaults((faults) => checkMcp(section, faults))
+    const { url, documents = false } = section
     const sdk = await import('@modelcontextprotocol/server').catch((cause: unknown) => {
       throw new Error('mcp needs the package "@modelcontextprotocol/server": run "npm i @modelcontextprotocol/server@^2.4.0"', { cause })
     })
@@ -40,17 +41,8 @@ export default definePlugin<McpOptions>({
         throw new Error('mcp.documents needs the plugin "tenantry/plugins/embeddings", registered before')
       }
     })
-    const service = createMcp({
-      sdk,
-      tools: app.tools,
-      documents: documents ? embeddings : () => null,
-      url,
-      name,
-      instructions,
-      prompts,
-      log: app.log
-    })
+    const service = createMcp(app, sdk, name, section, documents ? embeddings : () => null)
     app.addHook('onClose', async () => await service.close())
-    return (group) => mcpRoutes(group, service, { url, name, issuers, origins: optional(app, 'origins') })
+    return (group) => mcpRoutes(group, service, url, name, issuers)
   }
 })

@@ -1,24 +1,54 @@
 /** `POST /mcp`, and the metadata that tells OAuth clients where to get a token (RFC 9728). */
 import { Type } from 'typebox'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { errorResponses, errorSchemaId } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { optional } from '../../lib/plugin/define.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { createGuard, type GuardOptions } from './guard.js'
-import { JsonRpcMessage, JsonRpcResponse, refusedMessage, ResourceMetadata } from './schemas.js'
+import type {} from '../cors/index.js'
+import { createGuard } from './guard.js'
 import type { McpService } from './service.js'
 
 const tags = ['MCP']
 
-export interface McpRouteOptions extends GuardOptions {
-  /** The name of the app, for users. */
-  readonly name: string
-  readonly issuers: readonly string[]
-}
+const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
+const RpcError = Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) })
 
-export function mcpRoutes (app: FastifyGroup, service: McpService, { name, issuers, ...options }: McpRouteOptions): void {
-  const resource = `${options.url}${app.prefix}/mcp`
-  const guard = createGuard(options, `${options.url}${app.prefix}/.well-known/oauth-protected-resource/mcp`)
+const JsonRpcMessage = Type.Object({
+  jsonrpc: Type.Literal('2.0'),
+  method: Type.Optional(Type.String({ description: 'The method, such as `tools/list`. A response has no method.' })),
+  id: Type.Optional(Type.Unknown({ description: 'The id of the request. A notification has no id.' })),
+  params: Type.Optional(Type.Unknown())
+}, { description: 'A JSON-RPC message.', additionalProperties: true })
+
+const JsonRpcResponse = Type.Object({
+  jsonrpc: Type.Literal('2.0'),
+  id: Id,
+  result: Type.Optional(Type.Unknown()),
+  error: Type.Optional(RpcError)
+}, { description: 'The response to a request. Clients of older versions receive it as one server-sent event.' })
+
+/** A message that the protocol refuses has an error of JSON-RPC; other requests have one of this server. */
+const refusedMessage = (description: string) =>
+  Type.Union([
+    Type.Ref(`${errorSchemaId}#`),
+    Type.Object({ jsonrpc: Type.Literal('2.0'), id: Id, error: RpcError })
+  ], { description })
+
+const ResourceMetadata = Type.Object({
+  resource: Type.String({ description: 'The resource for which clients request tokens.' }),
+  authorization_servers: Type.Optional(Type.Array(Type.String(), { description: 'The issuers of the tokens that the server accepts.' })),
+  bearer_methods_supported: Type.Array(Type.String()),
+  resource_name: Type.String()
+})
+
+/**
+ * @param url the public address of the server
+ * @param name the name of the app, for users
+ */
+export function mcpRoutes (app: FastifyGroup, service: McpService, url: string, name: string, issuers: readonly string[]): void {
+  const resource = `${url}${app.prefix}/mcp`
+  const guard = createGuard(url, optional(app, 'origins'), `${url}${app.prefix}/.well-known/oauth-protected-resource/mcp`)
 
   app.post('/mcp', {
     // Closes the query string. The message has no validator here: compiling it would take a fifth of the time of the first message.

@@ -1,12 +1,12 @@
 /** Answers messages of MCP clients. */
 import type * as Sdk from '@modelcontextprotocol/server'
-import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import type { McpPrompt } from '../../lib/schema/mcp.js'
+import type { Mcp } from '../../lib/schema/mcp.js'
 import { version } from '../../lib/version.js'
+import type {} from '../tools/index.js'
 import { depthOf } from '../tools/nesting.js'
-import type { Tools } from '../tools/types.js'
 import { recogniser } from './common-message.js'
 import { createDirect, type McpResponse } from './direct.js'
 import type { DocumentSource } from './documents.js'
@@ -19,22 +19,19 @@ const methodNotFound = -32601
 /** Headers that the protocol reads. Only these reach its library. */
 const read = ['accept', 'content-type', 'mcp-method', 'mcp-name', 'mcp-protocol-version'] as const
 
-export interface McpParts {
-  readonly sdk: typeof Sdk
-  readonly tools: Tools
-  /** The documents that are resources; null without them. */
-  readonly documents: () => DocumentSource | null
-  /** The public address of the server. */
-  readonly url: string
-  readonly name: string
-  readonly instructions: string | undefined
-  readonly prompts: readonly McpPrompt[]
-  readonly log: FastifyBaseLogger
-}
-
 export type McpService = ReturnType<typeof createMcp>
 
-export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts) {
+/**
+ * @param name the name of the server for clients
+ * @param documents the documents that are resources; null without them
+ */
+export function createMcp (
+  { tools, log }: FastifyInstance,
+  sdk: typeof Sdk,
+  name: string,
+  { url, instructions, prompts = [] }: Mcp,
+  documents: () => DocumentSource | null
+) {
   const replies = new WeakMap<Request, FastifyReply>()
   const info = { name, version }
   const options = {
