@@ -13,7 +13,7 @@ import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/nesting.js'
 import { ChildTransport } from './child.js'
-import type { ToolResult } from './types.js'
+import type { Execution, ServerTool, ToolResult } from './types.js'
 
 const maxResult = 1_048_576 // characters of a result as JSON
 export const defaultTimeout = 30_000 // ms
@@ -23,18 +23,12 @@ const maxPages = 20 // of the list of tools
 const probeTimeout = 5000 // ms for a server to say whether it speaks the newest version
 const listTimeout = 5000 // ms for a server to list its tools after a call timed out
 
-export interface ConnectionCall {
-  readonly args: Readonly<Record<string, unknown>>
-  readonly depth: number
-  readonly signal: AbortSignal
-}
-
 export interface Connection {
   /** The tools that the document allows, by name. */
   tools(signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>>
   /** The number of tools in the list that was read last. */
   readonly count: number
-  call(tool: string, call: ConnectionCall): Promise<ToolResult>
+  call(tool: string, call: Pick<Execution, 'depth' | 'signal'> & { readonly args: Readonly<Record<string, unknown>> }): Promise<ToolResult>
   /** Resolves when the connection ends, for any reason. */
   readonly ended: Promise<void>
   close(): Promise<void>
@@ -202,11 +196,7 @@ const maxPatternSteps = 1_000_000 // for each check of arguments: about 50 ms
 const maxModelName = 64 // characters
 const hashLength = 8 // characters that distinguish shortened names
 
-export interface RemoteTool {
-  readonly name: string
-  /** Untrusted: another program wrote it. */
-  readonly description: string
-  readonly inputSchema: Readonly<Record<string, unknown>>
+export interface RemoteTool extends Omit<ServerTool, 'server'> {
   /** The faults of the arguments; empty for valid ones. */
   faultsOf(args: unknown): ErrorDetail[]
 }

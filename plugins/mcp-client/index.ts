@@ -2,7 +2,6 @@
  * Tools of other MCP servers, which the platform's document names: `app.mcpServers`, and the endpoints under `/agent/mcp`.
  * Models may call these tools too.
  */
-import { writeAudit } from '../../lib/database/audit.js'
 import { checkMcpServers } from '../../lib/document/rules/agent.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whenStopping } from '../../lib/plugin/lifecycle.js'
@@ -10,8 +9,6 @@ import { callback, type ClockOption, list, whole } from '../../lib/plugin/option
 import { McpServer } from '../../lib/schema/agent.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import { createCounter } from '../metrics/counter.js'
 import { whenGone } from '../tenancy/gone.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
@@ -42,7 +39,7 @@ export default definePlugin<McpClientOptions>({
     withoutFaults((faults) => checkMcpServers(servers, faults))
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()
-    const { engine, log } = app
+    const { log } = app
     const pool = createPool({
       open: async (server, signal) => await connect(sdk ?? await loadSdk(), server, log, signal),
       maxProcesses,
@@ -50,18 +47,7 @@ export default definePlugin<McpClientOptions>({
       now: now ?? (() => performance.now()),
       onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server has stopped')
     })
-    const service = createMcpServers({
-      servers,
-      pool,
-      audit: (entry) => writeAudit(engine.kyselyFor(entry.tenant), entry),
-      count: createCounter(app, {
-        name: 'tenantry_mcp_calls_total',
-        help: 'Calls of tools of MCP servers, by server and outcome.',
-        labelNames: ['server', 'outcome']
-      }),
-      log,
-      now: now ?? Date.now
-    })
+    const service = createMcpServers(app, servers, pool, now ?? Date.now)
     app.decorate('mcpServers', service)
     whenGone(app, pool.endOf)
     whenStopping(app, () => pool.close())

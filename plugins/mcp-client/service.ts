@@ -1,7 +1,7 @@
 /** `app.mcpServers`: tools of other MCP servers. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import type { AuditEntry } from '../../lib/database/audit.js'
+import { writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord, mapExact } from '../../lib/json/plain-value.js'
@@ -9,6 +9,8 @@ import type { ModelTool } from '../../lib/models/types.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'
+import type {} from '../database/index.js'
+import { createCounter } from '../metrics/counter.js'
 import { depthWithin } from '../tools/nesting.js'
 import { modelName, type RemoteTool } from './connection.js'
 import type { Pool } from './pool.js'
@@ -17,16 +19,14 @@ import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection
 const maxInAll = 2000
 
-export interface ServiceParts {
-  readonly servers: readonly McpServer[]
-  readonly pool: Pool
-  readonly audit: (entry: AuditEntry) => Promise<void>
-  readonly count: (call: { server: string, outcome: 'ok' | 'failed' }) => void
-  readonly log: FastifyBaseLogger
-  readonly now: () => number
-}
-
-export function createMcpServers ({ servers, pool, audit, count, log, now }: ServiceParts): McpServers {
+/** @param now the clock, in milliseconds since 1970 */
+export function createMcpServers (app: FastifyInstance, servers: readonly McpServer[], pool: Pool, now: () => number): McpServers {
+  const { engine, log } = app
+  const count = createCounter(app, {
+    name: 'tenantry_mcp_calls_total',
+    help: 'Calls of tools of MCP servers, by server and outcome.',
+    labelNames: ['server', 'outcome']
+  })
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
 
@@ -92,7 +92,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
           } finally {
             const isOk = result?.isError === false
             count({ server: serverName, outcome: isOk ? 'ok' : 'failed' })
-            await audit({
+            await writeAudit(engine.kyselyFor(tenant), {
               tenant,
               action: 'mcp.execute',
               actor,

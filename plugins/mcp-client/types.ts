@@ -18,6 +18,7 @@ export interface ServerInfo {
 export interface ServerTool {
   readonly server: string
   readonly name: string
+  /** Untrusted: another program wrote it. */
   readonly description: string
   readonly inputSchema: Readonly<Record<string, unknown>>
 }
