@@ -5,7 +5,7 @@
  */
 import type { RouteOptions } from 'fastify'
 import { routesOf } from '../../lib/http/guards.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
 import { openApiRoutes } from './routes.js'
@@ -40,13 +40,7 @@ export default definePlugin<OpenApiOptions>({
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
     const earlier = Array.from(routesOf(app))
     const contexts = new Set([app])
-    const service = createOpenApi({
-      shell: () => swagger.shell(),
-      contexts,
-      tenancy: optional(app, 'tenancy'),
-      idempotency: optional(app, 'idempotency'),
-      documents: optional(app, 'tenantDocuments')
-    })
+    const service = createOpenApi(app, () => swagger.shell(), contexts)
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)

@@ -1,5 +1,4 @@
 /** The operations of a document as JSON texts, by path and method. */
-import type { Components } from './components.js'
 import { type Documentation, documentationOf, type DocumentedRoute } from './documentation.js'
 import { type OperationContext, toOperation } from './operation.js'
 import { operationName, shapeOf, toTemplate } from './path.js'
@@ -28,7 +27,6 @@ export interface PathItems {
 }
 
 export interface PathItemsOptions extends OperationContext {
-  readonly components: Components
   /** Existing operations of the document. */
   readonly base?: PathItems
   /** The `operationId`s of unchanged operations. */

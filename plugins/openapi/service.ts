@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
+import { optional } from '../../lib/plugin/define.js'
 import { type ComposedDocument, composeDocument } from './document.js'
 import type { DocumentedRoute } from './documentation.js'
 
@@ -33,17 +33,6 @@ export interface OpenApi {
   invalidate(): void
 }
 
-export interface OpenApiParts {
-  /** The document of @fastify/swagger. */
-  readonly shell: () => JsonSchema
-  /** The contexts of the shared schemas that routes refer to. */
-  readonly contexts: Iterable<FastifyInstance>
-  /** The plugins; null if they are not registered. */
-  readonly tenancy: () => unknown
-  readonly idempotency: () => unknown
-  readonly documents: () => TenantDocuments | null
-}
-
 /** `app.openapi`, with this plugin's own members. */
 export interface OpenApiService extends OpenApi {
   /** The document of `GET /doc`: with the routes of the caller's tenant. */
@@ -53,7 +42,12 @@ export interface OpenApiService extends OpenApi {
   fill(outline: JsonSchema): ComposedDocument
 }
 
-export function createOpenApi ({ shell, contexts, tenancy, idempotency, documents }: OpenApiParts): OpenApiService {
+/**
+ * @param shell returns the document of @fastify/swagger
+ * @param contexts the contexts of the shared schemas that routes refer to
+ */
+export function createOpenApi (app: FastifyInstance, shell: () => JsonSchema, contexts: Iterable<FastifyInstance>): OpenApiService {
+  const documents = optional(app, 'tenantDocuments')
   const routes: DocumentedRoute[] = []
   const yielder = createYielder()
   let composed: ComposedDocument | null = null
@@ -61,7 +55,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
 
   function compose (shell: JsonSchema, replaced: ReadonlySet<string>): ComposedDocument {
     const schemas: JsonSchema = Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas()))
-    return composeDocument({ shell, routes, schemas, replaced, tenancy: tenancy() !== null, idempotency: idempotency() !== null })
+    return composeDocument({ shell, routes, schemas, replaced, tenancy: app.hasDecorator('tenancy'), idempotency: app.hasDecorator('idempotency') })
   }
 
   function serverDocument (): ComposedDocument {
