@@ -40,12 +40,7 @@ export default definePlugin<SessionsOptions>({
   setup (app, { refreshDays = defaultRefreshDays, now = Date.now }) {
     const store = createRevocationStore(app.db)
     const owners = createOwners(app.auth.providers)
-    const revocations = createRevocations({
-      maxTenants: optional(app, 'tenancy')()?.maxRemembered ?? maxTenants,
-      store,
-      owners,
-      now
-    })
+    const revocations = createRevocations(store, owners, optional(app, 'tenancy')()?.maxRemembered ?? maxTenants, now)
     requireSameContext(app, 'auth', 'sessions')
     app.decorate('revocations', revocations)
     const service = createSessions(app, store, owners, refreshDays * dayMs, now)

@@ -6,7 +6,6 @@ import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { RevocationList } from '../auth/sources.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
 
@@ -20,23 +19,11 @@ interface OwnedList {
   readonly ends: ReadonlyMap<string, string>
 }
 
-export interface Revocations extends RevocationList {
-  /** Something of the tenant was ended; the empty tenant means users without one. */
-  changed(tenant: Owner): void
-  /** Anything may have been ended. */
-  missed(): void
-}
-
-export interface RevocationsParts {
-  /** The maximum number of tenants with cached lists. */
-  readonly maxTenants: number
-  readonly store: Pick<RevocationStore, 'read'>
-  readonly owners: Owners
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
-export function createRevocations ({ maxTenants, store, owners, now }: RevocationsParts): Revocations {
+/**
+ * @param maxTenants the maximum number of tenants with cached lists
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createRevocations (store: Pick<RevocationStore, 'read'>, owners: Owners, maxTenants: number, now: () => number) {
   const lists = createAsyncCache<OwnedList, ListOwner>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ tokens, ends }) => bytesPerTenant + tokens.size * bytesPerToken + ends.size * bytesPerEnd },
@@ -56,15 +43,17 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
 
   const revocations = {
     version: 1,
-    refuses (claims: Claims, id: () => string) {
+    refuses (claims: Claims, id: () => string): boolean | Promise<boolean> {
       const list = lists.get(owners.of(claims))
       return whenKnown(list, (read) => judge(read, claims, id))
     },
-    changed (tenant: Owner) {
+    /** Something of the tenant was ended; the empty tenant means users without one. */
+    changed (tenant: Owner): void {
       for (const owner of owners.concernedBy(tenant)) lists.invalidate(owner)
       revocations.version++
     },
-    missed () {
+    /** Anything may have been ended. */
+    missed (): void {
       lists.clear()
       revocations.version++
     }

@@ -13,15 +13,13 @@ const form = /^rt_([A-Za-z0-9_-]{0,64})\.([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f
 export const maxRefreshTokenLength = 256 // characters; longer than any token
 
 /**
- * A refresh token. Its text is `rt_<tenant>.<session>.<secret>.<own>`. All tokens of a session share its secret, and each has
- * its own part. A token with the secret of the session whose own part is not the newest was used before. A stranger
- * who knows the id of a session cannot build such a token, and so cannot end the session.
+ * All tokens of a session share its secret, and each has its own part. A token with the secret of the session whose own part is not the
+ * newest was used before. A stranger who knows the id of a session cannot build such a token, and so cannot end the session.
  */
 export interface RefreshToken {
   /** Empty for the platform. */
   readonly tenant: Owner
   readonly session: string
-  /** The part that all tokens of the session share. */
   readonly secret: string
   readonly own: string
 }

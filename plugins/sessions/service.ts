@@ -2,7 +2,7 @@
 import { hash, randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Transaction } from 'kysely'
-import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
+import { type Actor, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -17,6 +17,8 @@ import {
   endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
 } from './sequence.js'
 import type { ListOwner, Owners, RevocationStore } from './store.js'
+
+type Writer = Transaction<SystemTables>
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users
@@ -106,20 +108,28 @@ export function createSessions (
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
 
+  /** Ends something of a user. The work resolves with the part of the audit entry that is its own, or with null if it has ended nothing. */
   async function change (
     tenant: Owner,
     owner: ListOwner,
-    work: (writer: Transaction<SystemTables>, at: Date) => Promise<void>
+    userId: string,
+    actor: Actor,
+    work: (writer: Writer, subject: Buffer, at: Date) => Promise<Pick<AuditEntry, 'action' | 'outcome' | 'details'> | null>
   ): Promise<void> {
     await events.change({ topic: 'sessions', tenant }, async (writer) => {
       if (!await store.lock(writer, tenant, owner)) throw failure('tenantUnknown')
-      await work(writer, new Date(now()))
+      const at = new Date(now())
+      const subject = subjectOf(userId)
+      const entry = await work(writer, subject, at)
+      if (entry === null) return
+      await writeAudit(writer, { tenant, actor, target: userId, at, ...entry })
+      await bound(writer, tenant, owner, subject, at, actor, userId)
     })
   }
 
   /** Keeps the bounds: too many rows are replaced by one, which ends more than requested, never less. */
   async function bound (
-    writer: Transaction<SystemTables>,
+    writer: Writer,
     tenant: Owner,
     owner: ListOwner,
     subject: Buffer,
@@ -129,7 +139,7 @@ export function createSessions (
   ): Promise<void> {
     const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
-      await store.end(writer, owner, { subject, at, until: lifeOf(at) })
+      await store.end(writer, owner, subject, at, lifeOf(at))
       await endSessions(writer, tenant, userId)
       await writeAudit(writer, {
         tenant,
@@ -142,7 +152,7 @@ export function createSessions (
       return
     }
     if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
-    await store.end(writer, owner, { subject: everyUser, at, until: lifeOf(at) })
+    await store.end(writer, owner, everyUser, at, lifeOf(at))
     await writeAudit(writer, {
       tenant,
       action: 'auth.logout_all',
@@ -187,12 +197,7 @@ export function createSessions (
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
-  async function endSessions (
-    writer: Transaction<SystemTables>,
-    tenant: Owner,
-    userId: string,
-    kept: string | null = null
-  ): Promise<void> {
+  async function endSessions (writer: Writer, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
     if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId, kept)
   }
 
@@ -203,25 +208,10 @@ export function createSessions (
     if (found === undefined || !found.secret.equals(tokenHash(given.secret))) return null
     if (found.token.equals(tokenHash(given.own))) return found
     const { userId } = found
-    const subject = subjectOf(userId)
-    await change(tenant, tenant, async (writer, at) => {
-      if (!await refreshTokens.end(writer, tenant, userId, session)) return
-      await store.endToken(writer, tenant, {
-        subject,
-        token: sessionMark(userId, session),
-        issued: null,
-        until: lastTokenEnd(at)
-      })
-      await writeAudit(writer, {
-        tenant,
-        action: 'auth.refresh',
-        actor,
-        target: userId,
-        outcome: 'failure',
-        details: { reason: 'used before: the session was revoked' },
-        at
-      })
-      await bound(writer, tenant, tenant, subject, at, actor, userId)
+    await change(tenant, tenant, userId, actor, async (writer, subject, at) => {
+      if (!await refreshTokens.end(writer, tenant, userId, session)) return null
+      await store.endToken(writer, tenant, { subject, token: sessionMark(userId, session), issued: null, until: lastTokenEnd(at) })
+      return { action: 'auth.refresh', outcome: 'failure', details: { reason: 'used before: the session was revoked' } }
     })
     return null
   }
@@ -270,7 +260,7 @@ export function createSessions (
           const until = lifeOf(at)
           const subject = subjectOf(userId)
           const session = kept === undefined ? null : sessionOf(kept)
-          const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
+          const sequence = (await store.end(writer, tenant, subject, at, until)).getTime()
           if (session !== null) {
             await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence), issued: null, until })
           }
@@ -296,8 +286,7 @@ export function createSessions (
     async close (claims, token, actor) {
       const tenant = tenantOfToken(claims)
       const owner = owners.of(claims)
-      const subject = subjectOf(claims.sub)
-      await change(tenant, owner, async (writer, at) => {
+      await change(tenant, owner, claims.sub, actor, async (writer, subject, at) => {
         const session = sessionOf(claims)
         const until = endOf(claims, at)
         const ended = session === null
@@ -305,21 +294,18 @@ export function createSessions (
           : { token: sessionMark(claims.sub, session), until: later(lastTokenEnd(at), until) }
         if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
         // Of two concurrent requests with one token the second has nothing to do.
-        if (!await store.endToken(writer, owner, { subject, issued: futureIssue(claims, at), ...ended })) return
-        await writeAudit(writer, { tenant, action: 'auth.logout', actor, target: claims.sub, at })
-        await bound(writer, tenant, owner, subject, at, actor, claims.sub)
+        const isNew = await store.endToken(writer, owner, { subject, issued: futureIssue(claims, at), ...ended })
+        return isNew ? { action: 'auth.logout' } : null
       })
     },
 
     async closeAll (tenant: Owner, userId, actor, caller) {
       const owner = owners.of({ sub: userId, tenant_id: tenant })
-      const subject = subjectOf(userId)
-      await change(tenant, owner, async (writer, at) => {
+      await change(tenant, owner, userId, actor, async (writer, subject, at) => {
         const until = caller === undefined ? lifeOf(at) : later(lifeOf(at), endOf(caller, at))
         await endSessions(writer, tenant, userId)
-        await store.end(writer, owner, { subject, at: later(at, caller === undefined ? null : futureIssue(caller, at)), until })
-        await writeAudit(writer, { tenant, action: 'auth.logout_all', actor, target: userId, at })
-        await bound(writer, tenant, owner, subject, at, actor, userId)
+        await store.end(writer, owner, subject, later(at, caller === undefined ? null : futureIssue(caller, at)), until)
+        return { action: 'auth.logout_all' }
       })
     },
 

@@ -21,14 +21,6 @@ export interface ReadRevocations {
   readonly ends: string | null
 }
 
-/** Ends the tokens of a user that were issued until a time. An empty subject means every user of the list. */
-export interface End {
-  readonly subject: Buffer
-  readonly at: Date
-  /** When none of the tokens can be alive any longer; later if a replaced row lives longer. */
-  readonly until: Date
-}
-
 export interface EndedToken {
   readonly subject: Buffer
   readonly token: Buffer
@@ -101,10 +93,12 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Replaces the rows of the user, or of the whole list, by one. Its time is later than that of any earlier end, even if clocks
-     * differ. Resolves with that time.
+     * Ends the tokens of a user that were issued until a time, or with an empty subject those of every user of the list: replaces their
+     * rows by one. Its time is later than that of any earlier end, even if clocks differ. Resolves with that time.
+     *
+     * @param until the time when none of the tokens can be alive any longer; later if a replaced row lives longer
      */
-    async end (writer: Writer, owner: ListOwner, { subject, at, until }: End): Promise<Date> {
+    async end (writer: Writer, owner: ListOwner, subject: Buffer, at: Date, until: Date): Promise<Date> {
       const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
           returning revoked_before, expires_at

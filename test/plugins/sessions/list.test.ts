@@ -17,24 +17,21 @@ function open (maxTenants = 10) {
   const waiting: (() => void)[] = []
   let reads = 0
   let held = false
-  const list = createRevocations({
-    maxTenants,
-    owners,
-    now: Date.now,
-    store: {
-      async read (tenant) {
-        reads++
-        // The database's content at the time of the read.
-        const found = rows.get(tenant) ?? { tokens: null, ends: null }
-        if (held) {
-          await new Promise<void>((resolve) => {
-            waiting.push(resolve)
-          })
-        }
-        return found
+  const store: Parameters<typeof createRevocations>[0] = {
+    async read (tenant) {
+      reads++
+      // The database's content at the time of the read.
+      const found = rows.get(tenant) ?? { tokens: null, ends: null }
+      if (held) {
+        await new Promise<void>((resolve) => {
+          waiting.push(resolve)
+        })
       }
+      return found
     }
-  })
+  }
+  const list = createRevocations(store, owners, maxTenants, Date.now)
+
   return {
     list,
     rows,
@@ -100,17 +97,11 @@ test('an evicted list is read again completely', async (t) => {
 
 test('an unreadable list is an error, neither a rejection nor an admission', async (t) => {
   let fault: Error | null = new Error('gone')
-  const list = createRevocations({
-    maxTenants: 1,
-    owners,
-    now: Date.now,
-    store: {
-      read: async () => {
-        if (fault !== null) throw fault
-        return { tokens: 'one', ends: null }
-      }
-    }
-  })
+  const read = async () => {
+    if (fault !== null) throw fault
+    return { tokens: 'one', ends: null }
+  }
+  const list = createRevocations({ read }, owners, 1, Date.now)
   await t.rejects(async () => list.refuses({ sub: 'ada' }, () => 'one'), /gone/)
   fault = null
   t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read again at the next request')
