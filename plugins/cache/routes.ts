@@ -125,13 +125,7 @@ export function cacheRoutes (app: FastifyGroup): void {
   }, async (request) => {
     const tenant = tenantIn(request)
     const { items } = await cache.stats(tenant ?? everyTenant)
-    const entry = {
-      tenant: platformRef,
-      action: 'cache.clear',
-      actor: actorOf(request),
-      details: { ...tenant !== undefined && { tenant } },
-      at: new Date()
-    } as const
+    const entry = entryOf(request, 'cache.clear')
     await events.change({ topic: 'cache', tenant: tenant ?? '' }, (transaction) => writeAudit(transaction, entry))
     await cache.clear(tenant ?? everyTenant)
     return { success: true, removed: items }
@@ -153,22 +147,21 @@ export function cacheRoutes (app: FastifyGroup): void {
     await app.db.transaction().execute(async (transaction) => {
       if (!await cache.delete(tenant ?? '', key)) throw failure('notFound')
       // Keys contain values of callers, so the log has a digest.
-      const target = `sha256:${hash('sha256', key)}`
-      await writeAudit(transaction, {
-        tenant: platformRef,
-        action: 'cache.delete',
-        actor: actorOf(request),
-        target,
-        details: { ...tenant !== undefined && { tenant } },
-        at: new Date()
-      })
+      await writeAudit(transaction, { ...entryOf(request, 'cache.delete'), target: `sha256:${hash('sha256', key)}` })
     })
     return { success: true }
   })
 }
 
+type TenantRequest = FastifyRequest & { readonly query: { tenant?: string } }
+
+function entryOf (request: TenantRequest, action: 'cache.clear' | 'cache.delete') {
+  const tenant = tenantIn(request)
+  return { tenant: platformRef, action, actor: actorOf(request), details: { ...tenant !== undefined && { tenant } }, at: new Date() }
+}
+
 /** undefined if the request names no tenant. */
-function tenantIn (request: FastifyRequest & { readonly query: { tenant?: string } }): string | undefined {
+function tenantIn (request: TenantRequest): string | undefined {
   // Without the plugin tenancy no request has one.
   return request.query.tenant ?? request.tenant?.id
 }
