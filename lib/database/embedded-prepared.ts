@@ -57,9 +57,8 @@ async function makeData (pglite: Pglite): Promise<Buffer> {
     schema: 'public',
     wanted: new Map(),
     roleTables: null,
-    vectorTable: null,
-    log: { info () {}, warn () {} }
-  })
+    vectorTable: null
+  }, { info () {}, warn () {} })
   try {
     await engine.migration.apply()
     await engine.close()

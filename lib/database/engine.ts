@@ -56,26 +56,6 @@ export interface EngineLog {
   warn(object: object, message: string): void
 }
 
-/** The figures of the connections, for `/metrics` and `/system/info`. */
-export interface EngineStatus {
-  readonly total: number
-  readonly idle: number
-  readonly waiting: number
-}
-
-/** Finds and applies the missing changes of the database. */
-export interface Migration {
-  /** `policies: false` plans without row-level security and disables existing policies: for development. Default: true. */
-  plan(options?: { policies?: boolean }): Promise<MigrationPlan>
-  /**
-   * Applies missing changes, under a lock that all servers of the database share, and reads the catalogue again. Returns the names of the
-   * applied migrations, in order; empty if nothing was missing. Rejects with `conflict` if the database refuses a migration, and with
-   * `databaseBusy` if other sessions hold its locks too long; both messages name the migration and the table. Finished steps stay, and the
-   * next call continues behind them. The platform's audit log has a record of each migration that an actor requests.
-   */
-  apply(actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
-}
-
 /**
  * A database. It throws errors of the error catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `constraintViolated`,
  * `invalidValue`, `schemaChanged`. Any other error is a bug and gives 500.
@@ -124,14 +104,26 @@ export interface Engine {
    * session: another statement of the engine may wait for the connection that the work holds.
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
-  readonly migration: Migration
+  /** Finds and applies the missing changes of the database. */
+  readonly migration: {
+    /** `policies: false` plans without row-level security and disables existing policies: for development. Default: true. */
+    plan(options?: { policies?: boolean }): Promise<MigrationPlan>
+    /**
+     * Applies missing changes, under a lock that all servers of the database share, and reads the catalogue again. Returns the names of the
+     * applied migrations, in order; empty if nothing was missing. Rejects with `conflict` if the database refuses a migration, and with
+     * `databaseBusy` if other sessions hold its locks too long; both messages name the migration and the table. Finished steps stay, and
+     * the next call continues behind them. The platform's audit log has a record of each migration that an actor requests.
+     */
+    apply(actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
+  }
   /** Whether this process has applied all missing migrations. Then a start need not look for pending ones. */
   readonly isMigrated: boolean
   /** The names of missing migrations that routes wait for, of system tables and declared tables; policies count with `rowLevelSecurity`. */
   pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
   ping(timeoutMs: number): Promise<void>
-  status(): EngineStatus
+  /** The figures of the connections, for `/metrics` and `/system/info`. */
+  status(): { readonly total: number, readonly idle: number, readonly waiting: number }
   /** Waits for running statements and closes every connection; may be called twice. */
   close(): Promise<void>
 }

@@ -52,9 +52,8 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     wanted: wantedTables(tables),
     roleTables: options.roleTables ?? null,
     vectorTable: options.vectorTable ?? null,
-    watched: options.watched,
-    log
-  })
+    watched: options.watched
+  }, log)
   try {
     if (provider === 'postgres' && connections.settings.prepared) await refuseTransactionPooler(connections)
     if (connections.settings.rowLevelSecurity) await refuseBypass(engine)

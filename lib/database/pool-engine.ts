@@ -29,14 +29,13 @@ const lostSetting =
   `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
   `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
 
-/** The engine's parts besides its connections. */
-export interface PoolEngineOptions extends Pick<PlanOptions, 'schema' | 'wanted' | 'roleTables' | 'vectorTable' | 'watched'> {
-  readonly log: EngineLog
-}
-
-export function createPoolEngine (connections: Connections, options: PoolEngineOptions): Engine {
+export function createPoolEngine (
+  connections: Connections,
+  options: Pick<PlanOptions, 'schema' | 'wanted' | 'roleTables' | 'vectorTable' | 'watched'>,
+  log: EngineLog
+): Engine {
   const { pool, settings } = connections
-  const { schema, roleTables, vectorTable, log } = options
+  const { schema, roleTables, vectorTable } = options
   const preludes = createPreludes(settings)
   const mayWarnOfPooler = atMostEvery(poolerWarningPauseMs)
   const closed = new AbortController()
