@@ -12,17 +12,14 @@ export type Origins = '*' | readonly string[]
 export function faultOfOrigin (text: string): string | undefined {
   if (text === '*') return 'write `"origins": "*"` for any origin'
   const [, scheme, rest] = wildcard.exec(text) ?? []
-  if (
-    text.includes('*') && (rest === undefined || rest.includes('*'))
-  ) { return 'expected "*" in place of the first label of the host only, such as "https://*.example.com"' }
+  const isMisplaced = text.includes('*') && (rest === undefined || rest.includes('*'))
+  if (isMisplaced) return 'expected "*" in place of the first label of the host only, such as "https://*.example.com"'
   const origin = originOf(rest === undefined ? text : `${scheme}x.${rest}`)
   if (origin === null) return 'expected an origin as sent by browsers, such as "https://app.example.com"'
   const written = rest === undefined ? origin : origin.replace('//x.', '//*.')
   if (written !== text) return `expected an origin as sent by browsers, without a path or default port and in lower case: "${written}"`
-  if (
-    rest !== undefined && !isNamed(new URL(`${scheme}${rest}`).hostname)
-  ) { return 'expected at least two labels after "*.", such as "https://*.example.com"' }
-  return undefined
+  const isTooShort = rest !== undefined && !isNamed(new URL(`${scheme}${rest}`).hostname)
+  return isTooShort ? 'expected at least two labels after "*.", such as "https://*.example.com"' : undefined
 }
 
 /** The key of the pattern that matches the origin; undefined if no pattern can. */
