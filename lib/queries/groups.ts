@@ -16,17 +16,12 @@ export function groupBy (selection: Selection): string {
 /** The order of groups under an alias; keys outside the selection are omitted. */
 export type GroupOrder = (selection: Selection, alias: string) => string
 
-interface GroupKey {
-  readonly name: string
-  readonly key: Order
-}
-
 /** An order by members of the groups. The group keys come last, so that pages never overlap. */
 export function compileGroupOrder (order: Query['order'], selection: Selection, pointer: string, { faults }: QueryContext): GroupOrder {
   const names = selection.fields.map(({ name }) => name)
-  const keys = (order === undefined ? [] : [order].flat()).flatMap((key, index): GroupKey[] => {
+  const keys = (order === undefined ? [] : [order].flat()).flatMap((key, index): Order[] => {
     const name = nameIn(selection, key.column)
-    if (name !== undefined) return [{ name, key }]
+    if (name !== undefined) return [{ ...key, column: name }]
     const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
     faults.add(
       at,
@@ -44,14 +39,13 @@ function nameIn ({ fields }: Selection, column: string): string | undefined {
   return field?.name
 }
 
-/** Default: by the group keys. */
-export function groupOrder ({ fields }: Selection, alias: string, keys: readonly GroupKey[] = []): string {
-  const ascending = keys.at(-1)?.key.ascending ?? true
-  const rest = fields.filter((field) => isGroupKey(field) && !keys.some(({ name }) => name === field.name))
+/** Default: by the group keys. `keys` name members. */
+export function groupOrder ({ fields }: Selection, alias: string, keys: readonly Order[] = []): string {
+  const ascending = keys.at(-1)?.ascending ?? true
+  const rest = fields.filter((field) => isGroupKey(field) && !keys.some(({ column }) => column === field.name))
+  const shown = keys.filter(({ column }) => fields.some(({ name }) => name === column))
   const texts = [
-    ...keys.filter(({ name }) => fields.some((field) => field.name === name)).map(({ name, key }) =>
-      `${columnOf(alias, name)}${direction(key)}`
-    ),
+    ...shown.map((key) => `${columnOf(alias, key.column)}${direction(key)}`),
     ...rest.map(({ name }) => `${columnOf(alias, name)}${ascending ? '' : ' desc'}`)
   ]
   return texts.length === 0 ? '' : ` order by ${texts.join(', ')}`
