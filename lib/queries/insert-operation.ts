@@ -1,5 +1,5 @@
 /** Compiles `insert` and `upsert` from the configured `data` or the body. */
-import { sameColumns, type Table, tenantColumn } from '../database/catalogue.js'
+import { sameColumns, tenantColumn } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
@@ -42,7 +42,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     omit: query.operation === 'insert' ? 'every' : 'some'
   })
   const { columns: fixed, references, inputPointers } = fixedColumns(subject)
-  const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
+  const conflict = query.operation === 'upsert' ? conflictColumns(subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined
 
   const parts: InsertParts = { subject, input, fixed, conflict }
@@ -84,9 +84,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 }
 
 /** The key from `id` or from the filters of an upsert. These values override the data. */
-function fixedColumns (
-  { query, table, pointer, context }: Subject
-): { columns: FixedColumn[], references: Reference[], inputPointers: ReadonlyMap<string, string> } {
+function fixedColumns ({ query, table, pointer, context }: Subject) {
   const given = [
     ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
     ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
@@ -125,12 +123,7 @@ function fixedColumns (
   return { columns, references, inputPointers }
 }
 
-function conflictColumns (
-  named: readonly string[] | undefined,
-  table: Table,
-  pointer: string,
-  { context }: Subject
-): readonly string[] | undefined {
+function conflictColumns ({ query: { onConflict: named }, table, pointer, context }: Subject): readonly string[] | undefined {
   const { faults } = context
   const at = pointerTo(pointer, 'onConflict')
   if (named === undefined) {
