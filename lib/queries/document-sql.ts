@@ -26,8 +26,7 @@ type Operation = DocumentQuery['operation']
 
 /** The common parts of document statements. */
 interface Parts extends DocumentParts {
-  readonly origin: QueryContext['origin']
-  readonly deletesFiles: boolean
+  readonly context: QueryContext
   readonly bindCollection: Binder
   readonly filters: CompiledFilters
   /** On if the caller has full access; empty if no field is excluded. */
@@ -44,8 +43,7 @@ export function compileOnSql (
   const { collection } = parts
   const own: Parts = {
     ...parts,
-    origin: context.origin,
-    deletesFiles: context.deletesFiles === true,
+    context,
     bindCollection: () => collection,
     access: parts.excluded.length > 0 ? [hasFullAccess] : [],
     filters: compileConditions(
@@ -104,7 +102,7 @@ function conditionsOf (parts: Parts, alias: string, draft: Draft): string {
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
   if (operation === 'delete') return compileDelete(parts)
-  const { access, cursors, filters, order, origin, page } = parts
+  const { access, context: { origin }, cursors, filters, order, page } = parts
   const switches = [...filters.switches, ...access]
   if (operation !== 'query') {
     return compileVariants(
@@ -132,12 +130,12 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
 }
 
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
-  return compileWrite(parts.origin, parts.filters.switches, (draft, events) => {
+  return compileWrite(parts.context.origin, parts.filters.switches, (draft, events) => {
     const remove = `delete from ${documents} d${conditionsOf(parts, 'd', draft)}`
-    if (!events && !parts.deletesFiles) return `${remove} returning '{"success":true}'`
+    if (!events && parts.context.deletesFiles !== true) return `${remove} returning '{"success":true}'`
     const columns = events ? eventColumns(parts, draft) : 'd.tenant_id, d.id'
     const eventText = events ? documentEvents(parts.bindCollection, 'deleted', draft) : ''
-    const files = parts.deletesFiles ? markDocumentFiles(draft.add(parts.bindCollection, 'text'), draft) : ''
+    const files = parts.context.deletesFiles === true ? markDocumentFiles(draft.add(parts.bindCollection, 'text'), draft) : ''
     return `with w as (${remove} returning ${columns})${eventText}${files} select '{"success":true}' from w limit 1`
   })
 }
@@ -158,18 +156,18 @@ function writePage (parts: Parts, literal: number | undefined, draft: Draft): st
 const bindJson: Binder = (_scope, { rows }) => rows
 
 function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, input: DocumentInput): (scope: Scope) => BoundQuery {
-  const { id, access } = parts
+  const { id, access, context } = parts
   const hasId: Switch = (scope) => id !== undefined && id.read(scope) !== null
   const conflict: Conflict = operation !== 'set' ? 'refused' : merge ? 'merged' : 'replaced'
   const one = compileWrite(
-    parts.origin,
+    context.origin,
     operation === 'create' && id !== undefined ? [hasId, ...access] : access,
     (draft, events) =>
       operation === 'update'
         ? writeUpdate(parts, draft, events)
         : writeInsert(parts, operation === 'set' || draft.has(hasId), conflict, draft, events)
   )
-  const many = compileWrite(parts.origin, access, (draft, events) => writeInsertMany(parts, draft, events))
+  const many = compileWrite(context.origin, access, (draft, events) => writeInsertMany(parts, draft, events))
 
   return (scope) => {
     const { documents, many: isMany, text } = input.read(scope)
