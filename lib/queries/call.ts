@@ -3,7 +3,7 @@ import type { DatabaseFunction, FunctionArgument } from '../database/catalogue.j
 import { failure, isFailure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledQuery, CompiledValue, JsonSchema, Reference, ResultKind, Scope } from '../expressions/types.js'
+import type { CompiledQuery, CompiledValue, JsonSchema, Reference, Scope } from '../expressions/types.js'
 import { isStorable, unstorableText } from '../json/storable.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
@@ -61,7 +61,6 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const variants = one
     ? compileVariants(context.origin, switches, (draft) => writeOne(parts, draft))
     : compilePages(context.origin, switches, page, (literal, draft) => writeRows(parts, page, literal, draft))
-  const resultKind: ResultKind = one ? 'record' : 'page'
   return Object.freeze({
     store: 'sql',
     key: query.alias ?? found.name,
@@ -72,7 +71,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     writes: found.volatile ? unique(resolved.tables.flatMap((table) => writesOf(table, 'delete', context.catalogue))) : [],
     missing: 'notFound',
     status: 200,
-    resultKind,
+    resultKind: one ? 'record' : 'page',
     references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
     inputPointers: new Map(),
     calls: true,

@@ -35,7 +35,8 @@ export function checkBounds (route: Route, pointer: string, faults: FaultList): 
   checkQueries(route, pointer, bound)
   checkRequest(route, pointer, bound)
   checkTransform(route, pointer, bound)
-  checkIntegrations(route, pointer, bound)
+  const conditions = (route.integrations ?? []).flatMap(({ condition }) => condition ?? [])
+  checkExpressions(conditions, `${pointer}/integrations`, 'conditions of integrations', bound)
   bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'too many names in the list:')
   return faults.faults.length === before
 }
@@ -204,11 +205,6 @@ function checkRequest ({ request }: Route, pointer: string, bound: Bound): void 
     "too many fields in the query string of a tenant's route:"
   )
   bound(`${pointer}/request`, counts.values, maxEnum, "too many values in the enums of a tenant's route:")
-}
-
-function checkIntegrations ({ integrations = [] }: Route, pointer: string, bound: Bound): void {
-  const texts = integrations.flatMap(({ condition }) => condition ?? [])
-  checkExpressions(texts, `${pointer}/integrations`, 'conditions of integrations', bound)
 }
 
 function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {
