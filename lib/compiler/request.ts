@@ -6,7 +6,7 @@ import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Field, RequestRules } from '../schema/route.js'
-import { compileValidator, type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
+import { type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
 import { CheckBudget, type PartChecker, partChecker } from './part-check.js'
 import { type FieldContext, objectSchema } from './request-field.js'
 
@@ -158,20 +158,14 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
 function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check<Parts> | null {
   if (schema === undefined) return null
   const isRequired = Array.isArray(schema['required'])
-  const validatorOf = (of: JsonSchema): PartChecker => ofTenant ? partChecker(of, patterns, false) : compileValidator(of, 'body')
-  let validate: PartChecker | undefined
-  let validateItems: PartChecker | undefined
+  const validatorOf = (of: JsonSchema): PartChecker => ofTenant ? partChecker(of, patterns, false) : lazyValidator(of, 'body')
+  const validate = validatorOf(schema)
+  const validateItems = validatorOf({ type: 'array', items: schema })
   return ({ body }, budget) => {
     if (body === undefined || body === null) {
       return isRequired ? [{ path: '/body', message: 'is required: send a JSON object', keyword: 'required' }] : null
     }
-    if (bulk && Array.isArray(body)) {
-      // Compiled on the first array: most routes never receive one.
-      validateItems ??= validatorOf({ type: 'array', items: schema })
-      return detailsOf(validateItems(body, budget), 'body')
-    }
-    validate ??= validatorOf(schema)
-    return detailsOf(validate(body, budget), 'body')
+    return detailsOf(bulk && Array.isArray(body) ? validateItems(body, budget) : validate(body, budget), 'body')
   }
 }
 
