@@ -71,23 +71,15 @@ function readValue (node: SchemaNode, value: unknown, pointer: string, walk: Wal
   if (value === undefined) return undefined
   if (node.anyOf !== undefined) return readUnion(node, node.anyOf, value, pointer, walk)
   if (node.const !== undefined || node.enum !== undefined) return readChoice(node, value, pointer, walk)
-  switch (node.type) {
-    case 'object':
-      return isRecord(value) ? readObject(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'array':
-      return Array.isArray(value) ? readArray(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'string':
-      return typeof value === 'string' ? readString(node, value, pointer, walk) : mismatch(node, value, pointer, walk)
-    case 'integer':
-    case 'number':
-      return typeof value === 'number' && (node.type === 'number' ? !Number.isNaN(value) : Number.isInteger(value))
-        ? readNumber(node, value, pointer, walk)
-        : mismatch(node, value, pointer, walk)
-    case 'boolean':
-      return typeof value === 'boolean' ? value : mismatch(node, value, pointer, walk)
-    default:
-      return readAnything(node, value, pointer, walk)
-  }
+  const { type } = node
+  if (type === undefined) return readAnything(node, value, pointer, walk)
+  if (type === 'object' && isRecord(value)) return readObject(node, value, pointer, walk)
+  if (type === 'array' && Array.isArray(value)) return readArray(node, value, pointer, walk)
+  if (type === 'string' && typeof value === 'string') return readString(node, value, pointer, walk)
+  if (type === 'number' && typeof value === 'number' && !Number.isNaN(value)) return readNumber(node, value, pointer, walk)
+  if (type === 'integer' && typeof value === 'number' && Number.isInteger(value)) return readNumber(node, value, pointer, walk)
+  if (type === 'boolean' && typeof value === 'boolean') return value
+  return mismatch(node, value, pointer, walk)
 }
 
 /** Resolves a reference; the definitions around it stay available. */
