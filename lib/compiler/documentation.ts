@@ -1,7 +1,7 @@
 /** The documentation of a compiled route: request, responses and errors as JSON Schemas, derived from the route. */
 import type { ErrorName } from '../errors.js'
 import { formOf } from '../expressions/result.js'
-import type { JsonSchema, Method } from '../expressions/types.js'
+import type { JsonSchema } from '../expressions/types.js'
 import { notModified } from '../http/caching.js'
 import type { Route } from '../schema/route.js'
 import { schemaName } from '../validation/named-schema.js'
@@ -117,20 +117,16 @@ function responsesOf (route: Route, parts: CompiledRoute): Readonly<Record<numbe
 function bodySchema (parts: CompiledRoute): JsonSchema | undefined {
   const { method, request, queries, files } = parts
   if (files !== null) return formSchema(request.body ?? readBody(parts).body, files)
-  if (request.body !== undefined || !takesBody(method)) return request.body
+  if (request.body !== undefined || method === 'GET') return request.body
   const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
   return inputs.length > 1 ? { allOf: inputs } : inputs[0]
 }
 
 /** The members that only templates and expressions read. */
 function readBody ({ method, readsBody }: CompiledRoute): Pick<RouteDocumentation, 'body' | 'bodyOptional'> {
-  if (!takesBody(method) || readsBody?.length === 0) return {}
+  if (method === 'GET' || readsBody?.length === 0) return {}
   const body = readsBody === null ? {} : { type: 'object', properties: Object.fromEntries(readsBody.map((name) => [name, {}])) }
   return { body, bodyOptional: true }
-}
-
-function takesBody (method: Method): boolean {
-  return method !== 'GET'
 }
 
 function errorsOf (
@@ -138,7 +134,7 @@ function errorsOf (
 ): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and a stopping server rejects requests.
   const statuses = new Set([400, 401, 429, 500, 503])
-  if (takesBody(method)) statuses.add(413).add(415)
+  if (method !== 'GET') statuses.add(413).add(415)
   if (requireAuth || permissions.length > 0) statuses.add(403)
   // 409: the tenant has counters for too many users.
   if (resourceLimit !== null) statuses.add(402).add(409)

@@ -21,10 +21,6 @@ export function formFilesOf ({ multipart, request }: Pick<Route, 'multipart' | '
   return request?.files ?? (multipart === true ? { file: {} } : {})
 }
 
-export function fileNamesOf (route: Pick<Route, 'multipart' | 'request'>): ReadonlySet<string> {
-  return new Set(Object.keys(formFilesOf(route)))
-}
-
 /** The request rules of the route, with the query string fields that its lists declare. */
 export function requestRulesOf ({ request, queries = [] }: Pick<Route, 'request' | 'queries'>): RequestRules | undefined {
   if (request?.query === undefined) return request

@@ -26,7 +26,7 @@ import { type CompiledResourceLimit, compileResourceLimit } from './resource-lim
 import { compileResponse } from './response.js'
 import { checkCursorMembers, checkPromises } from './result-schema.js'
 import { type CacheContext, compileCache, type CompiledCache } from './route-cache.js'
-import { fileNamesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
+import { formFilesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
 import { checkRouteRules, checkStores, type FirestoreUse, firestoreUse } from './route-rules.js'
 import { type CompiledTransform, compileTransform } from './transform.js'
 import { type CompiledWebhook, compileWebhook } from './webhook.js'
@@ -129,7 +129,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     env: context.env,
     envNames: context.envNames,
     params: new Set(params),
-    files: fileNamesOf(route),
+    files: new Set(Object.keys(formFilesOf(route))),
     rules: requestRulesOf(route),
     ofTenant: context.origin === 'tenant',
     uses
