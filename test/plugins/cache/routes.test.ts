@@ -130,13 +130,17 @@ test('the cache endpoints work with a shared cache', async (t) => {
   const { ask, other, at } = await world(t, section)
 
   await t.test('the cache is the same on both instances', async (t) => {
+    // A response does not wait until it is stored.
+    const stored = () => until('the response is stored', async () => (await keysOf(other)).length === 1)
     const before = await at(ask)
+    await stored()
     t.equal(await at(other), before)
     t.match((await other('GET /cache/stats?tenant=acme')).body, { provider: 'redis', shared: true, items: 1 })
     const [key = ''] = await keysOf(other)
     t.equal((await other(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=acme`)).status, 200)
     const after = await at(ask)
     t.not(after, before)
+    await stored()
     t.match((await other('DELETE /cache/clear')).body, { success: true, removed: 1 })
     t.not(await at(ask), after)
   })
