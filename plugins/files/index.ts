@@ -3,6 +3,7 @@
  * key on PostgreSQL.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { repeat } from '../../lib/concurrency/repeat.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
@@ -107,9 +108,9 @@ export default definePlugin<FilesOptions>({
     app.decorate('routeFiles', createRouteFiles(service, rules))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
     const ends = [
-      repeat(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(), sweepFailed)
+      repeatWhileReady(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(), sweepFailed)
     ]
-    if (quarantine !== null) ends.push(repeat(app, scanMs, quarantine.scanDue, listFailed))
+    if (quarantine !== null) ends.push(repeatWhileReady(app, scanMs, quarantine.scanDue, listFailed))
     app.addHook('onClose', async () => {
       service.close()
       const ended = Promise.all(ends.map((end) => end()))
@@ -138,23 +139,14 @@ async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previo
   return createSigner(keys)
 }
 
-/** Runs the work when the app is ready, and then every `everyMs`. Returns a function that resolves when it runs no more. */
-function repeat (app: FastifyInstance, everyMs: number, work: () => Promise<void>, failed: string): () => Promise<void> {
-  let running: Promise<void> | null = null
-  const run = () => {
-    running ??= work()
-      .catch((err: unknown) => app.log.warn({ err }, failed))
-      .finally(() => {
-        running = null
-      })
-  }
-  let timer: NodeJS.Timeout | undefined
+/** Runs the work when the app is ready, and again `everyMs` after each end. Returns a function that resolves when it runs no more. */
+function repeatWhileReady (app: FastifyInstance, everyMs: number, work: () => Promise<void>, failed: string): () => Promise<void> {
+  let stop = async () => {}
   app.addHook('onReady', async () => {
-    run()
-    timer = setInterval(run, everyMs).unref()
+    stop = repeat(async () => {
+      await work().catch((err: unknown) => app.log.warn({ err }, failed))
+      return everyMs
+    })
   })
-  return async () => {
-    clearInterval(timer)
-    await running
-  }
+  return () => stop()
 }
