@@ -7,8 +7,8 @@ import type { SystemTables } from './system-tables.js'
 /** The most rows that one statement of a sweep removes. */
 export const maxSweptRows = 10_000
 
-/** Changes some rows, and returns `maxSweptRows` if there may be more. */
-export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<number>
+/** Changes some rows. Resolves with whether there may be more. */
+export type SweepPart = (transaction: Kysely<SystemTables>) => Promise<boolean>
 
 /**
  * Removes the rows of a table that match the condition. Locked rows wait for the next sweep.
@@ -28,21 +28,22 @@ export function removal (table: keyof SystemTables, condition: ReturnType<typeof
 export function partOf (statement: ReturnType<typeof sql>, most = maxSweptRows): SweepPart {
   return async (transaction) => {
     const { numAffectedRows = 0n } = await statement.execute(transaction)
-    return Number(numAffectedRows) < most ? 0 : maxSweptRows
+    return Number(numAffectedRows) >= most
   }
 }
 
 /** Runs each part until it finds no more; false if another server sweeps under the name now. */
 export async function sweep (db: Kysely<SystemTables>, name: string, parts: readonly SweepPart[]): Promise<boolean> {
   for (const part of parts) {
-    for (let rows = maxSweptRows; rows >= maxSweptRows;) {
+    for (let hasMore = true; hasMore;) {
       // Separate transactions give other statements their turn.
-      rows = await db.transaction().execute(async (transaction) => {
+      const found = await db.transaction().execute(async (transaction) => {
         const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`
           .execute(transaction)
-        return row?.locked === true ? await part(transaction) : -1
+        return row?.locked === true ? await part(transaction) : null
       })
-      if (rows === -1) return false
+      if (found === null) return false
+      hasMore = found
     }
   }
   return true

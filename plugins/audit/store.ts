@@ -1,7 +1,7 @@
 /** Reads the audit log. */
 import { type Kysely, sql } from 'kysely'
 import { archivedTenant, type AuditAction, keptText } from '../../lib/database/audit.js'
-import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/retention.js'
+import { maxSweptRows as maxRows, partOf, removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -113,22 +113,21 @@ export function sweepAudit (
   at: Date
 ): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
-    (transaction) => deleteOfTenants(transaction, plans, at),
+    partOf(deleteOfTenants(plans, at)),
     removal('tenantry.audit_log', sql`tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${retentionDays}::int)`),
     removal('tenantry.audit_log', sql`kept_until <= ${at}`)
   ])
 }
 
-/** The number of removed entries that their tenant's plan no longer keeps. */
-async function deleteOfTenants (db: Kysely<SystemTables>, plans: Plans, at: Date): Promise<number> {
+/** Deletes entries that their tenant's plan no longer keeps. */
+function deleteOfTenants (plans: Plans, at: Date) {
   const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
-  const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
+  return sql`delete from tenantry.audit_log where id in (
     select old.id from tenantry.tenants t
     left join unnest(${plans.tiers}::text[], ${plans.all.map(daysOf)}::int[]) as known (plan, days) on known.plan = t.plan
     cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
     join lateral (
       select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
     ) old on kept.days <> ${unlimited} limit ${maxRows}
-  )`.execute(db)
-  return Number(numAffectedRows)
+  )`
 }

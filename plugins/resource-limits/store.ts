@@ -10,6 +10,7 @@ import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorable } from '../../lib/json/storable.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { endOf, type Period, periods, startOf } from './periods.js'
 import type { LimitedUser, Rule } from './rules.js'
 import { clockTolerance, type Slots, slotsOf } from './usage.js'
@@ -201,14 +202,15 @@ const usedStatement: Statement = {
   text: `select json_agg(json_build_array(u.resource, u.metric, ${values('u')}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
 }
 
-const after = 86_400_000 // ms that a row stays after its last period, for servers whose clocks differ
+const clockMargin = dayMs // for which a row stays after its last period, since servers' clocks differ
 
 /** Sweeps once; false if another server is sweeping now. */
 export function sweepUsage (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
-  return sweep(db, 'tenantry.resource_usage.sweep', [(transaction) => deleteEnded(transaction, new Date(at.getTime() - after))])
+  return sweep(db, 'tenantry.resource_usage.sweep', [(transaction) => deleteEnded(transaction, new Date(at.getTime() - clockMargin))])
 }
 
-async function deleteEnded (db: Kysely<SystemTables>, before: Date): Promise<number> {
+/** Resolves with whether there may be more. */
+async function deleteEnded (db: Kysely<SystemTables>, before: Date): Promise<boolean> {
   const { rows: [row] } = await sql<{ count: number }>`with ended as (
     select tenant_id, user_id, resource, metric from tenantry.resource_usage where ends_at <= ${before} limit ${maxRows} for update skip locked
   ), gone as (
@@ -218,5 +220,5 @@ async function deleteEnded (db: Kysely<SystemTables>, before: Date): Promise<num
     update tenantry.resource_limits l set counters = greatest(0, l.counters - g.rows)
     from (select tenant_id, count(*)::int as rows from gone group by tenant_id) g where l.tenant_id = g.tenant_id
   ) select count(*)::int as count from gone`.execute(db)
-  return row?.count ?? 0
+  return (row?.count ?? 0) >= maxRows
 }
