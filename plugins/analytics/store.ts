@@ -12,7 +12,7 @@ import { durationOf, otherRoutes } from './lines.js'
 /** The rows of an hour with the name of a route; beyond, new ones are added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
-const writersKept = 86_400_000 // ms since the last batch: retries never take that long
+const writersKept = dayMs // ms since the last batch: retries never take that long
 
 interface RouteFigures {
   readonly method: string

@@ -5,6 +5,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../lib/time/spans.js'
 
 const leaseMs = 25_000 // longer than two requests to a token server may take; the lease of a dead process expires
 const keptDays = 30 // after a token was due
@@ -53,7 +54,7 @@ export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
 
 /** Removes old leases. */
 export async function sweepLeases (db: Kysely<SystemTables>, now: Date): Promise<void> {
-  const before = new Date(now.getTime() - keptDays * 86_400_000)
+  const before = new Date(now.getTime() - keptDays * dayMs)
   await sweep(db, 'tenantry.oauth_tokens.sweep', [
     removal('tenantry.oauth_tokens', sql`coalesce(renew_at, leased_until, '-infinity') < ${before}`)
   ])

@@ -9,6 +9,7 @@ import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { mfaPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { type Code, createBackupCodes, createSecret, type Enrolment, enrolmentOf, hashOf, readCode, stepOf } from './codes.js'
 import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
@@ -16,7 +17,7 @@ import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
 export type { Enrolment } from './codes.js'
 export type { User } from './store.js'
 
-const unfinishedAfter = 86_400_000 // ms after which an unfinished setup is removed
+const unfinishedAfter = dayMs // ms after which an unfinished setup is removed
 const window = 300_000 // ms
 /** Tries of codes by one user: over all endpoints, logins and servers together. */
 const codeRule: AttemptRule = { kind: 'mfa', max: 5, windowMs: window }

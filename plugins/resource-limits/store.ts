@@ -16,7 +16,7 @@ import type { LimitedUser, Rule } from './rules.js'
 import { clockTolerance, type Slots, slotsOf } from './usage.js'
 
 const maxUserLength = 256 // characters of an id that is stored as it is
-const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as for any other period
+const kept = 32 * dayMs // ms that a row with an unused `total` stays: as long as for any other period
 
 /** The count of a user: its resource, metric and amount. */
 export interface Counting {

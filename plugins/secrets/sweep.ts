@@ -2,9 +2,10 @@
 import { type Kysely, sql } from 'kysely'
 import { maxSweptRows as maxRows, partOf, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { noteExpired } from './store.js'
 
-const deletedFor = 604_800_000 // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
+const deletedFor = 7 * dayMs // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
 
 /** Locks rows of secrets in the same order as every statement, to avoid deadlocks. */
 const ended = (condition: ReturnType<typeof sql>) =>

@@ -10,6 +10,7 @@ import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/ide
 import { tokenHash } from '../../lib/identity/token-hash.js'
 import { isUuid } from '../../lib/identity/uuid.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
 import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionUser, textOf } from './refresh-tokens.js'
@@ -22,7 +23,7 @@ type Writer = Transaction<SystemTables>
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users
-const leastLife = 604_800_000 // ms that a logout everywhere is kept: tokens of other issuers may live longer than our own
+const leastLife = 7 * dayMs // ms that a logout everywhere is kept: tokens of other issuers may live longer than our own
 const everyUser = Buffer.alloc(0)
 
 /** The user of a new session. */

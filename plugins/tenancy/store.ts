@@ -6,6 +6,7 @@ import type { Page } from '../../lib/http/page.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze, isRecord } from '../../lib/json/plain-value.js'
+import { dayMs } from '../../lib/time/spans.js'
 import type { Erasure } from './erasure.js'
 import type { Tenant, TenantLookup, TenantRecord } from './tenant.js'
 
@@ -129,7 +130,7 @@ function tenantOf (row: Row, text: string | null): Tenant {
 const noSettings = Object.freeze({})
 
 const maxForgotten = 100 // tenants an hour: each needs a statement for every table
-const clockDifference = 86_400_000 // ms of clock difference between servers and issuers, with a large margin
+const clockDifference = dayMs // ms of clock difference between servers and issuers, with a large margin
 
 /**
  * Removes the ids of deleted tenants, which prevent older tokens from entering a later tenant with the id. Ids of tenants that exist

@@ -10,6 +10,7 @@ import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { useSecrets } from '../../lib/runtime/secrets.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
@@ -134,7 +135,7 @@ function textOf (value: CompiledValue, scope: Scope): string | null {
 }
 
 /** How long a delivery is retried. */
-export const retryForMs = 86_400_000
+export const retryForMs = dayMs
 
 const firstMs = 5000
 const longestMs = 3_600_000

@@ -5,11 +5,12 @@ import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../lib/time/spans.js'
 
 /** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
 const leaseMs = 30_000
 
-const keptMs = 30 * 86_400_000
+const keptMs = 30 * dayMs
 // For a tenant's webhooks, or the platform's for the events of one tenant. The oldest ended ones are removed.
 const keptDeliveries = 100_000
 const maxCounted = 10_000
