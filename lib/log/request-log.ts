@@ -2,6 +2,7 @@
 import { type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Owner } from '../identity/tenant-ref.js'
 import { redactLine } from './redaction.js'
+import { standardOutput } from './standard-output.js'
 import { parentOf, traceIdOf } from './trace-context.js'
 
 const maxPath = 2048 // characters
@@ -90,8 +91,10 @@ export function loggerOptions (given: Logger): Logger {
   const options = given === true ? {} : given
   const { mixin, hooks } = options
   const streamWrite = hooks?.streamWrite
+  const isDirected = 'stream' in options || 'file' in options || 'transport' in options
   return {
     ...options,
+    ...!isDirected && { stream: standardOutput() },
     mixin: mixin === undefined
       ? (_line, _level, logger) => requestMembers(logger)
       : (line, level, logger) => ({ ...requestMembers(logger), ...mixin(line, level, logger) }),
