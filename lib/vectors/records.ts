@@ -13,6 +13,7 @@ type Writer = Transaction<SystemTables>
 
 const perStatement = 200 // chunks per statement
 const maxRanked = 10_000 // chunks with the words, among which the best are selected
+const maxRankedNodes = 200_000 // words and operators of the search, times ranked chunks: PostgreSQL ranks about 100 per millisecond
 
 export type DocumentRecords = ReturnType<typeof createDocumentRecords>
 
@@ -119,8 +120,8 @@ export function createDocumentRecords (
           where c.tenant_id = ${tenant} and numnode(asked.words) > 0 and c.terms @@ (${own}::tsquery && asked.words) and d.metadata @> ${
         JSON.stringify(filter)
       }::jsonb
-          limit ${maxRanked}
-        ), ranked as (select m.*, ts_rank_cd(m.terms, asked.words, 32)::float8 as score from matching m, asked)
+          limit (select least(${maxRanked}::int, ${maxRankedNodes}::int / greatest(numnode(words), 1)) from asked)
+        ), ranked as materialized (select m.*, ts_rank_cd(m.terms, asked.words, 32)::float8 as score from matching m, asked)
         select document_id as id, position as chunk, content, score, metadata from ranked
         where score >= ${threshold}::float8 order by score desc, document_id, position limit ${limit}`.execute(dbFor(tenant))
       return rows

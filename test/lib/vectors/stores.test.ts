@@ -124,6 +124,16 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await store.byText(tenantRef(acme), 'north', { ...all, threshold: 0.99 }), [])
     })
 
+    await t.test('ranks fewer chunks for a long search', async (t) => {
+      const chunks = Object.fromEntries(Array.from({ length: 100 }, (_item, number) => [`page ${number}`, 0]))
+      await store.put(tenantRef(acme), documentOf('book', chunks))
+      const count = async (text: string) => (await store.byText(tenantRef(acme), text, { limit: 100, filter: {} })).length
+      t.equal(await count('page'), 100)
+      const some = await count(`page ${'-x '.repeat(1000)}`)
+      t.ok(some > 0 && some < 100, `${some} chunks`)
+      t.ok(await store.remove(tenantRef(acme), 'book'))
+    })
+
     await t.test("lists a tenant's documents, the newest first", async (t) => {
       const { data, total } = await store.list(tenantRef(acme), { limit: 1, offset: 0 })
       t.equal(total, 2)
