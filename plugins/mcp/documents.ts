@@ -1,5 +1,6 @@
 /** Offers the tenant's documents, which `app.embeddings` stores, as resources. */
 import type { FastifyRequest } from 'fastify'
+import { isStorable } from '../../lib/json/storable.js'
 import type { Embeddings } from '../embeddings/types.js'
 
 const prefix = 'tenantry://documents/' // URIs of routes have no host
@@ -44,7 +45,7 @@ export async function listDocuments (source: DocumentSource, { tenant }: Fastify
 export async function readDocument (source: DocumentSource, { tenant }: FastifyRequest, uri: string): Promise<string | undefined> {
   if (tenant === null || tenant === undefined || !uri.startsWith(prefix)) return undefined
   const id = decoded(uri.slice(prefix.length))
-  const contents = id === undefined ? null : await source.read(tenant.id, id)
+  const contents = id === undefined || !isStorable(id) ? null : await source.read(tenant.id, id)
   return contents?.join('\n\n')
 }
 

@@ -50,7 +50,7 @@ test("a tenant's documents are its resources, and no other tenant reads them", a
   }])
 
   t.strictSame((await globex.listResources()).resources.map(({ uri }) => uri), ['tenantry:///notes', 'tenantry://documents/secret'])
-  for (const uri of [found?.uri ?? '', 'tenantry://documents/', 'tenantry://documents/%', 'tenantry://documents/none']) {
+  for (const uri of [found?.uri ?? '', 'tenantry://documents/', 'tenantry://documents/%', 'tenantry://documents/%00', 'tenantry://documents/none']) {
     await t.rejects(globex.readResource({ uri }), /not found/i, uri)
   }
 })
