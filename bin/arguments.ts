@@ -4,10 +4,13 @@ import { nearest } from '../lib/schema/faults.js'
 import { type Call, type Command, UsageError } from './command.js'
 
 /** The arguments after the name of the command. */
-export function parseCall (name: string, { options }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {
+export function parseCall (name: string, { options, usage }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {
   const { values, positionals } = parse(name, options, words)
   const [document, ...more] = positionals
-  if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" accepts only one document`)
+  if (more.length > 0) {
+    const argument = /^\[(.+?)\]/.exec(usage)?.[1] ?? 'argument'
+    throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" accepts only one ${argument}`)
+  }
   const valueOf = (option: string) => {
     if (!Object.hasOwn(options, option)) throw new Error(`"tenantry ${name}" does not declare an option "${option}"`)
     return values[option]

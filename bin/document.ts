@@ -17,7 +17,7 @@ export function requireDocument (named: string | undefined): string {
   const path = findDocument(named)
   if (path === undefined) {
     throw new CommandError(
-      `no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; give the path of one`
+      `no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder: give the path of one, or write a first project with "tenantry init my-api"`
     )
   }
   return path

@@ -7,10 +7,14 @@ import { UsageError } from './command.js'
 export function linesOf (error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault)
   if (error instanceof UsageError || error instanceof CommandError) return error.message.split('\n')
-  // HTTP responses leave the cause out; the terminal shows it.
-  if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause), ...remedyOf(error)].join(': ')]
   if (!(error instanceof Error)) return [String(error)]
-  return isForeseen(error) ? [error.message] : (error.stack ?? error.message).split('\n')
+  const remedy = remedyOf(error)
+  if (error instanceof TenantryError) {
+    const text = textOf(error)
+    // HTTP responses leave the cause out; the terminal shows it.
+    return [[text, ...causesOf(error.cause).filter((cause) => !text.includes(cause)), ...remedy].join(': ')]
+  }
+  return remedy.length > 0 || isForeseen(error) ? [[error.message, ...remedy].join(': ')] : (error.stack ?? error.message).split('\n')
 }
 
 /** The command cannot do its work; the message says why. */
@@ -23,11 +27,18 @@ function textOf ({ code, message }: TenantryError): string {
 
 const address = '`postgres.connectionString` (DATABASE_URL)'
 const authority = 'set the certificate of its authority in `postgres.ssl.ca`'
+const writable = 'give this process write access to it, or choose another folder'
 /** By codes of PostgreSQL and of Node. */
 const remedies: Readonly<Record<string, string>> = {
   28000: `correct the user in ${address}`,
   '28P01': `correct the user or the password in ${address}`,
   '3D000': `create the database, or correct its name in ${address}`,
+  42501: `grant the right to the user in ${address}, or connect as the owner of the tables`,
+  EACCES: writable,
+  EROFS: writable,
+  EEXIST: 'choose another folder',
+  ENOTDIR: 'choose another folder',
+  ENOSPC: 'free space on the disk',
   ECONNREFUSED: `start PostgreSQL, or correct the host or the port in ${address}`,
   ENOTFOUND: `correct the host in ${address}`,
   DEPTH_ZERO_SELF_SIGNED_CERT: authority,
@@ -35,14 +46,14 @@ const remedies: Readonly<Record<string, string>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: authority
 }
 
-/** The next step of an operator whose database cannot be reached. */
-function remedyOf ({ code, cause }: TenantryError): string[] {
-  if (code !== catalogue.databaseUnavailable.code) return []
-  for (let error = cause; error instanceof Error; error = error.cause) {
-    const remedy = 'code' in error ? remedies[String(error.code)] : undefined
+/** The operator's next step, if it is known. */
+function remedyOf (error: Error): string[] {
+  for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
+    const remedy = 'code' in cause ? remedies[String(cause.code)] : undefined
     if (remedy !== undefined) return [remedy]
   }
-  return []
+  if (!(error instanceof TenantryError) || error.code !== catalogue.databaseUnavailable.code) return []
+  return [`check the host, the port and the TLS options in ${address}`]
 }
 
 function causesOf (cause: unknown): string[] {

@@ -49,18 +49,26 @@ export async function checkAddress (at: ListenAt): Promise<void> {
 
 /** Explains an error of `listen`; returns other errors unchanged. */
 export function explainListening (error: unknown, { host, port }: ListenAt): unknown {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  switch (code) {
+  switch (codeOf(error, host)) {
     case 'EADDRINUSE':
       return new CommandError(`the port ${port} is used by another program: stop that program, or choose another port with --port`)
     case 'EACCES':
       return new CommandError(`this process is not allowed to listen on the port ${port}: choose a port above 1023 with --port`)
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new CommandError(`this machine does not have the address "${host}"`)
+      return new CommandError(
+        `this machine does not have the address "${host}": choose one of its addresses with --host, such as ${defaultHost}, or 0.0.0.0 for all of them`
+      )
     default:
       return error
   }
+}
+
+/** The code of an error about the server's own address. `listen` also starts plugins, whose files and services fail with the same codes. */
+function codeOf (error: unknown, host: string): unknown {
+  if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
+  const isOwn = error.syscall === 'listen' || ('hostname' in error && error.hostname === host)
+  return isOwn ? error.code : undefined
 }
 
 /** Prints mails on standard output. */

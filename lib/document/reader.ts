@@ -199,9 +199,11 @@ function readObject (node: SchemaNode, value: Readonly<Record<string, unknown>>,
     } else if (patterns.length > 0) {
       walk.faults.add(at, `expected ${node.expected ?? 'a text without line breaks'} as the name`)
     } else {
-      const suggestion = nearest(name, Object.keys(properties))
+      const names = Object.keys(properties)
+      const suggestion = nearest(name, names)
       if (suggestion !== undefined) (misspelt ??= new Set()).add(suggestion)
-      walk.faults.add(at, 'unknown member', suggestion)
+      const isFar = suggestion === undefined && names.length > 0
+      walk.faults.add(at, isFar ? `unknown member: expected ${oneOf(names)}` : 'unknown member', suggestion)
     }
   }
   for (const { name, schema } of absent) {
@@ -261,10 +263,7 @@ function article (kind: string): string {
 function describeSchema (node: SchemaNode): string {
   if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
   if (node.const !== undefined) return JSON.stringify(node.const)
-  if (node.enum !== undefined) {
-    const values = node.enum.map((value) => JSON.stringify(value)).join(', ')
-    return node.enum.length === 1 ? values : `one of ${values}`
-  }
+  if (node.enum !== undefined) return oneOf(node.enum)
   switch (node.type) {
     case 'string':
       return node.expected ?? 'a string'
@@ -281,6 +280,11 @@ function describeSchema (node: SchemaNode): string {
     default:
       return 'a value'
   }
+}
+
+function oneOf (values: readonly unknown[]): string {
+  const texts = values.map((value) => JSON.stringify(value)).join(', ')
+  return values.length === 1 ? texts : `one of ${texts}`
 }
 
 /** The type of a value, as JSON Schema names it. */

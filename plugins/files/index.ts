@@ -12,7 +12,7 @@ import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
-import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -132,7 +132,7 @@ async function openStore ({ storageProvider: provider = 'local', path, s3 }: Fil
 
 async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: FilesOptions): Promise<Signer | null> {
   if (engine.kind === 'postgres' && (masterKey ?? '') === '') {
-    log.warn('URLs of files cannot be signed: SECRETS_MASTER_KEY is missing')
+    log.warn(`URLs of files cannot be signed: SECRETS_MASTER_KEY is missing. Set it (${howToMake})`)
     return null
   }
   const { keys } = await openKeys(engine.kind, { masterKey, previousKeys, folder: engine.folder })

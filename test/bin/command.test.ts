@@ -61,6 +61,7 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
     [['start', '--port', 'http'], /^the port "http" is invalid: expected a number from 0 to 65535$/],
     [['start', '--port', '65536'], /^the port "65536" is invalid: expected a number from 0 to 65535$/],
     [['start', 'a.json', 'b.json'], /^unexpected "b.json": "tenantry start" accepts only one document$/],
+    [['init', 'my', 'api'], /^unexpected "api": "tenantry init" accepts only one folder$/],
     [['token', '--role', 'admin'], /^--sub is missing/],
     [['token', '--sub', 'a', '--tenant', 'not a tenant'], /^--tenant must be 1 to 64 characters/],
     [['token', '--sub', 'a', '--expires', '1h'], /^--expires must be a number of seconds/],
@@ -73,7 +74,9 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
 })
 
 t.test('a command without a document lists the places where it looked', async (t) => {
-  const errors = ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; give the path of one']
+  const errors = [
+    'no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder: give the path of one, or write a first project with "tenantry init my-api"'
+  ]
   const folder = t.testdir({})
   for (const command of ['start', 'validate']) t.match(await tenantry(t, folder, [command]), { code: 1, errors }, command)
 })

@@ -100,7 +100,7 @@ t.test('the error lists the faults and contains them as data', async (t) => {
   t.ok(error instanceof ConfigError)
   t.match(error, {
     code: 'TENANTRY_CONFIG_INVALID',
-    message: 'the configuration has 2 faults\n/routes: expected an array, got an integer\n/x: unknown member',
+    message: /^the configuration has 2 faults\n\/routes: expected an array, got an integer\n\/x: unknown member: expected one of "\$schema", /,
     faults: [{ pointer: '/routes' }, { pointer: '/x' }]
   })
 })
@@ -113,7 +113,7 @@ t.test('a value that is not an object is rejected', async (t) => {
 })
 
 t.test('pointers escape special characters of names', async (t) => {
-  t.strictSame(faultsOf({ 'a/b~c': 1 }), ['/a~1b~0c: unknown member'])
+  t.match(faultsOf({ 'a/b~c': 1 }), [/^\/a~1b~0c: unknown member/])
 })
 
 t.test('values that JSON cannot represent are rejected', async (t) => {
@@ -142,7 +142,7 @@ t.test('a document that is nested too deeply is rejected, at any depth', async (
 t.test('a member __proto__ is rejected and has no effect', async (t) => {
   const document: unknown = JSON.parse('{"routes": [], "cache": {"__proto__": {"enabled": true}, "enabled": true, "provider": "memory"}}')
   t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), ['/cache/__proto__: "__proto__" is not allowed as the name of a member'])
-  t.strictSame(faultsOf(JSON.parse('{"constructor": 1, "toString": 2}')), ['/constructor: unknown member', '/toString: unknown member'])
+  t.match(faultsOf(JSON.parse('{"constructor": 1, "toString": 2}')), [/^\/constructor: unknown member/, /^\/toString: unknown member/])
 })
 
 t.test("the platform's document does not accept sections of tenants' documents", async (t) => {

@@ -73,7 +73,7 @@ t.test('names, prices and members are validated', async (t) => {
   t.strictSame(faultsOf({ plans: { pro: { limit: {}, limits: { api: { requestPerMinute: 5 }, sockets: {} } } } }), [
     '/plans/pro/limit: unknown member, did you mean "limits"?',
     '/plans/pro/limits/api/requestPerMinute: unknown member, did you mean "requestsPerMinute"?',
-    '/plans/pro/limits/sockets: unknown member'
+    '/plans/pro/limits/sockets: unknown member: expected one of "websocket", "fileStorage", "api", "ai", "tenantConfig"'
   ])
   for (const plans of [[], null, 'pro', 5]) t.match(faultsOf({ plans }), [/^\/plans: expected an object, got /])
   for (const pro of [[], null, false]) t.match(faultsOf({ plans: { pro } }), [/^\/plans\/pro: expected an object, got /])
