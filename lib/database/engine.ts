@@ -110,9 +110,10 @@ export interface Engine {
     plan(options?: { policies?: boolean }): Promise<MigrationPlan>
     /**
      * Applies missing changes, under a lock that all servers of the database share, and reads the catalogue again. Returns the names of the
-     * applied migrations, in order; empty if nothing was missing. Rejects with `conflict` if the database refuses a migration, and with
-     * `databaseBusy` if other sessions hold its locks too long; both messages name the migration and the table. Finished steps stay, and
-     * the next call continues behind them. The platform's audit log has a record of each migration that an actor requests.
+     * applied migrations, in order; empty if nothing was missing. Logs a warning for each declaration that it does not apply. Rejects with
+     * `conflict` if the database refuses a migration, and with `databaseBusy` if other sessions hold its locks too long; both messages name
+     * the migration and the table. Finished steps stay, and the next call continues behind them. The platform's audit log has a record of
+     * each migration that an actor requests.
      */
     apply(actor?: Actor, onProgress?: (progress: MigrationProgress) => void): Promise<string[]>
   }

@@ -13,7 +13,7 @@ import { databaseUnavailable, isLostSetting, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
 import { createLiveCatalogue } from './live-catalogue.js'
 import { withMigrationSession } from './migration-session.js'
-import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
+import { applyMigrations, type ApplyOptions, type ApplyResult, type MigrationSession } from './migrations/apply.js'
 import { planMigration, planNext, type PlanOptions } from './migrations/plan.js'
 import { createPoolAccess } from './pool-access.js'
 import { poolerAdvice } from './postgres.js'
@@ -71,9 +71,10 @@ export function createPoolEngine (
   const plan = ({ policies = true }: { policies?: boolean } = {}) =>
     ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
-  async function applyLacking (applyOptions: ApplyOptions): Promise<string[]> {
+  async function applyLacking (applyOptions: ApplyOptions): Promise<ApplyResult> {
     // Most starts find nothing to do, and need no lock.
-    if (await ownTransaction((session) => planNext(session, planOptions)) === null) return []
+    const { migration, warnings } = await ownTransaction((session) => planNext(session, planOptions))
+    if (migration === undefined) return { names: [], warnings }
     const { migrations: config } = connections
     const work = (session: MigrationSession) => applyMigrations(session, applyOptions)
     if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail, closed: closed.signal }, work)
@@ -121,11 +122,12 @@ export function createPoolEngine (
     migration: {
       plan,
       async apply (actor, onProgress) {
-        const applied = await applyLacking({ ...planOptions, actor, onProgress })
+        const { names, warnings } = await applyLacking({ ...planOptions, actor, onProgress })
+        for (const warning of warnings) log.warn({}, warning)
         isMigrated = true
         // Even if nothing was missing, another program may have changed the tables.
         await live.refresh()
-        return applied
+        return names
       }
     },
     get isMigrated () {

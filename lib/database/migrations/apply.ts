@@ -5,7 +5,7 @@ import { platformRef } from '../../identity/tenant-ref.js'
 import { type Actor, auditStatement } from '../audit.js'
 import type { Session } from '../engine.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
-import type { MigrationProgress, PlannedMigration } from './migration.js'
+import type { MigrationPlan, MigrationProgress, PlannedMigration } from './migration.js'
 import { planNext, type PlanOptions } from './plan.js'
 import { madeBy, type MigrationStep, settingsOf } from './steps.js'
 
@@ -34,16 +34,21 @@ export interface MigrationSession {
   alone(text: string): Promise<void>
 }
 
+export interface ApplyResult extends Pick<MigrationPlan, 'warnings'> {
+  /** In order; empty if nothing was missing. */
+  readonly names: string[]
+}
+
 /**
- * Applies each migration, planning again each time. The caller holds the lock that all servers of the database share. Returns the names in
- * order; empty if nothing was missing. A failed migration leaves its finished steps in place, and the next attempt continues behind them.
+ * Applies each migration, planning again each time. The caller holds the lock that all servers of the database share. A failed migration
+ * leaves its finished steps in place, and the next attempt continues behind them.
  */
-export async function applyMigrations (session: MigrationSession, options: ApplyOptions): Promise<string[]> {
+export async function applyMigrations (session: MigrationSession, options: ApplyOptions): Promise<ApplyResult> {
   const applied: PlannedMigration[] = []
   const made = new Set<string>()
   for (;;) {
-    const migration = await session.transaction((transaction) => planNext(transaction, { ...options, made }))
-    if (migration === null) return applied.map(({ name }) => name)
+    const { migration, warnings } = await session.transaction((transaction) => planNext(transaction, { ...options, made }))
+    if (migration === undefined) return { names: applied.map(({ name }) => name), warnings }
     const repeated = applied.some(({ steps }) => JSON.stringify(steps) === JSON.stringify(migration.steps))
     if (repeated) throw new Error(`the migration ${migration.name} was applied, but the database still lacks it`)
     for (const [index, step] of migration.steps.entries()) {

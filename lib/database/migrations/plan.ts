@@ -61,12 +61,20 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   }
 }
 
-/** The first migration of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are read. */
-export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
+/** The first migration of a plan, and the plan's warnings. */
+export interface NextMigration extends Pick<MigrationPlan, 'warnings'> {
+  /** undefined if nothing is missing. */
+  readonly migration: PlannedMigration | undefined
+}
+
+/** Until the server's own tables all exist, only their records are read, and there are no warnings. */
+export async function planNext (session: Session, options: PlanOptions): Promise<NextMigration> {
   const applied = await appliedMigrations(session)
   refuseNewer(applied)
-  const own = named(systemDrafts(applied, options), applied)
-  return own[0] ?? (await planMigration(session, options)).migrations[0] ?? null
+  const [own] = named(systemDrafts(applied, options), applied)
+  if (own !== undefined) return { migration: own, warnings: [] }
+  const { migrations: [migration], warnings } = await planMigration(session, options)
+  return { migration, warnings }
 }
 
 /** The whole plan as a script for psql, with the record of each migration. */

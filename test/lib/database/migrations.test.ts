@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { test } from 'tap'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
-import { createEngine } from '../../../lib/database/index.js'
+import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
 import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
@@ -233,10 +233,12 @@ test('tables that were created without the tenant in their key keep that key', (
     )
   }, { empty: true }))
 
-test('later declarations add what is missing and keep everything else', async (t) => {
+test('later declarations add what is missing, keep everything else, and warn of it', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
+  const said: string[] = []
+  const log: EngineOptions['log'] = { info () {}, warn: (_object, message) => said.push(message) }
   const open = async (declared: DeclaredTables) =>
-    openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
+    openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto', log })
   await open({ authors })
   await query("insert into authors (email, tenant_id) values ('x@y', 'a')")
   const engine = await open({
@@ -277,6 +279,7 @@ test('later declarations add what is missing and keep everything else', async (t
   const plan = await engine.migration.plan()
   t.strictSame(plan.migrations, [])
   t.match(plan.warnings, [/authors\.email is text in the database, but declared as integer/, /authors\.born is declared notNull/])
+  t.strictSame(said, plan.warnings)
   await open({})
   t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'undeclared tables and columns stay')
 })
