@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type Events, type Topic, topics } from '../database/events.js'
 import { everyHour } from '../database/retention.js'
+import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { optional } from './define.js'
 
@@ -15,6 +16,8 @@ declare module 'fastify' {
 export interface Stopping {
   /** Aborted when the app begins to stop. */
   readonly signal: AbortSignal
+  /** Aborted when running requests have little time left. What they wait for ends with an error, so that they get a response. */
+  readonly ending: AbortSignal
   /** Aborted when the time to stop is over and the app has not closed. Work that still waits, for example for a database, must give up. */
   readonly overdue: AbortSignal
   /** Skips the delay of the stop, now or later. */
@@ -28,20 +31,28 @@ export interface Stopping {
  */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
-/** Runs the work once when the app begins to stop. The app closes after it. Works without the plugin stop. */
-export function whenStopping (app: FastifyInstance, work: () => Promise<void>): void {
+/**
+ * Runs the work once when the app begins to stop, or when running requests must end. The app closes after it. Works without the plugin
+ * stop.
+ */
+export function whenStopping (app: FastifyInstance, work: () => Promise<void>, phase: 'signal' | 'ending' = 'signal'): void {
   let ended: Promise<void> | undefined
   const begin = () => {
     ended ??= work()
     return ended
   }
   const stopping = optional(app, 'stopping')()
-  stopping?.signal.addEventListener('abort', () => stopping.until(begin()))
+  stopping?.[phase].addEventListener('abort', () => stopping.until(begin()))
   // Without the plugin stop, and if the app was never ready.
   app.addHook('preClose', async () => {
     begin()
   })
   app.addHook('onClose', async () => await ended)
+}
+
+/** Not `stopping`: proxies send such a request to another server, and this one may have written already. */
+export function stoppedBefore (service: string): Error {
+  return failure('providerTimeout', { message: `The server stopped before ${service} had responded; try again` })
 }
 
 /**

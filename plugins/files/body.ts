@@ -19,10 +19,16 @@ function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () =
 }
 
 /**
- * Runs the work that reads the body, with a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span. If
- * the sender has left, rejects with the error of a lost connection.
+ * Runs the work that reads the body, with a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span, and
+ * with `stopping` if the signal aborts before the end of the body. If the sender has left, rejects with the error of a lost connection.
  */
-export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (slow: Promise<never>) => Promise<T>): Promise<T> {
+export async function reading<T> (
+  raw: IncomingMessage,
+  spanMs: number,
+  ending: AbortSignal | undefined,
+  work: (slow: Promise<never>) => Promise<T>
+): Promise<T> {
+  let stop = () => {}
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
   const endAllowance = allowSlowBody(raw.socket)
@@ -30,6 +36,10 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
     bytes += chunk.length
   })
   const slow = new Promise<never>((_resolve, reject) => {
+    stop = () => {
+      if (!raw.complete) reject(failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } }))
+    }
+    ending?.addEventListener('abort', stop)
     timer = setInterval(() => {
       // The whole body has arrived: any delay comes from the store.
       if (raw.complete) return clearInterval(timer)
@@ -50,6 +60,7 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
     throw error
   } finally {
     clearInterval(timer)
+    ending?.removeEventListener('abort', stop)
     end()
     endAllowance()
   }

@@ -98,6 +98,7 @@ export default definePlugin<FilesOptions>({
       signer: await openSigner(app, options),
       signedUrlSeconds,
       slowMs,
+      stopping: optional(app, 'stopping'),
       prefix: app.prefix + prefix,
       now,
       log

@@ -99,7 +99,12 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
         return described
       }
     }
-    const answer = () => reading(request.raw, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
+    const answer = () =>
+      reading(request.raw, async (slow) => {
+        const stored = resumable(webRequest(request, slow), call)
+        // The bytes of a body that ends early are kept, and stored before the response.
+        return await Promise.race([stored, slow]).finally(() => stored.catch(() => {}))
+      })
     const response = withBody.has(request.method) ? await uploads.inPlace(call.tenant.id, answer) : await answer()
     for (const [name, value] of response.headers) {
       if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)

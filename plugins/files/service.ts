@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import type { Stopping } from '../../lib/plugin/lifecycle.js'
 import type { Tenants } from '../tenancy/index.js'
 import { reading } from './body.js'
 import type { Buckets } from './buckets.js'
@@ -31,6 +32,7 @@ export interface FilesParts extends UploadParts {
   readonly prefix: string
   /** Milliseconds over which an upload must bring 1 KB a second. */
   readonly slowMs: number
+  readonly stopping: () => Stopping | null
   /** How long signed URLs are valid, if the request does not set it. */
   readonly signedUrlSeconds: number
 }
@@ -38,7 +40,7 @@ export interface FilesParts extends UploadParts {
 /** The service, and the methods for its plugin. */
 export type FilesService = ReturnType<typeof createFiles>
 
-export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowMs, prefix, ...parts }: FilesParts) {
+export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowMs, stopping, prefix, ...parts }: FilesParts) {
   const { objects, store, quarantine, now } = parts
   const uploads = createUploads(parts)
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
@@ -77,7 +79,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowM
     log: parts.log,
     store,
     /** See `reading` in body.ts. */
-    reading: <T>(raw: IncomingMessage, work: (slow: Promise<never>) => Promise<T>) => reading(raw, slowMs, work),
+    reading: <T>(raw: IncomingMessage, work: (slow: Promise<never>) => Promise<T>) =>
+      reading(raw, slowMs, stopping()?.ending, work),
     /** A file as the endpoints return it. */
     shown (file: StoredFile) {
       const shown = shownFile(file)

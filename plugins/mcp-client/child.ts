@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
 import type * as Sdk from '@modelcontextprotocol/client'
 
-const killDelay = 2000 // ms for a process to end by itself
+const killDelay = 1500 // ms for a process to end by itself, also when the server has little time left
 const closeDelay = 1000 // ms for the rest of its output to arrive
 
 export interface ChildOptions {

@@ -50,7 +50,7 @@ export default definePlugin<McpClientOptions>({
     const service = createMcpServers(app, servers, pool, now ?? Date.now)
     app.decorate('mcpServers', service)
     whenGone(app, pool.endOf)
-    whenStopping(app, () => pool.close())
+    whenStopping(app, () => pool.close(), 'ending')
     return (group) => mcpClientRoutes(group, service)
   }
 })

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { stoppedBefore } from '../../lib/plugin/lifecycle.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { type Connection, defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
@@ -74,7 +75,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     const entries = entriesOf(server)
     const key = keyOf(server, tenant)
     const owner = server.shared === true ? allTenants : tenant
-    if (closing.signal.aborted) throw failure('stopping')
+    if (closing.signal.aborted) throw stopped()
     if (entries.get(key) === undefined) refuseIfDown(key)
     const late = AbortSignal.timeout(maxWait)
     try {
@@ -115,7 +116,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
 
     async close (): Promise<void> {
       closing.abort()
-      const refusal = failure('stopping')
+      const refusal = stopped()
       await Promise.all([kinds.stdio.close(refusal), kinds.http.close(refusal)])
     }
   }
@@ -136,6 +137,8 @@ async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Ent
     throw error
   }
 }
+
+const stopped = () => stoppedBefore('the MCP server')
 
 function keyOf ({ name, shared = false }: McpServer, tenant: Owner): string {
   return shared ? `\n${name}` : `${tenant}\n${name}`

@@ -3,10 +3,10 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { stoppedBefore } from '../../lib/plugin/lifecycle.js'
 
 const maxOfTenant = 100
 const maxInAll = 2000
-const stopMs = 5000 // ms for calls to end by themselves while the app stops
 
 export type Calls = ReturnType<typeof createCalls>
 
@@ -18,7 +18,7 @@ export function createCalls () {
   return {
     /** Rejects with `providerBusy` at the maximum number of calls, and with the signal's reason. */
     async begin (tenant: Owner, signal: AbortSignal) {
-      if (closed) throw failure('stopping')
+      if (closed) throw stopped()
       signal.throwIfAborted()
       const ending = new AbortController()
       let end = () => {}
@@ -33,7 +33,7 @@ export function createCalls () {
       })
       if (closed) {
         end()
-        throw failure('stopping')
+        throw stopped()
       }
       open.set(ending, ended)
       return {
@@ -46,19 +46,21 @@ export function createCalls () {
         }
       }
     },
-    /** Gives the calls 5 seconds to end, aborts the others, and resolves when all have ended. */
-    async close (): Promise<void> {
+    /** Gives the calls that time to end, aborts the others, and resolves when all have ended. */
+    async close (graceMs: number): Promise<void> {
       closed = true
       places.close()
       const ends = Promise.all(open.values())
-      if (await settlesWithin(ends, stopMs)) return
-      for (const ending of open.keys()) ending.abort(failure('stopping'))
+      if (await settlesWithin(ends, graceMs)) return
+      for (const ending of open.keys()) ending.abort(stopped())
       await ends
     }
   }
 }
 
 const later = retryIn(1)
+
+const stopped = () => stoppedBefore('the model')
 
 function tooManyOfTenant (): Error {
   return failure('providerBusy', {

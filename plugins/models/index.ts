@@ -42,7 +42,7 @@ export default definePlugin<ModelsOptions>({
     const [tools, servers] = [optional(app, 'tools'), optional(app, 'mcpServers')]
     const service = await createModels(app, settings)
     app.decorate('models', service.models)
-    whenStopping(app, () => service.close())
+    whenStopping(app, () => service.close(), 'ending')
     return (group) =>
       modelRoutes(group, service, {
         files: optional(app, 'files'),

@@ -15,6 +15,8 @@ import { createCharges, createFigures } from './charges.js'
 import { type Chat, createChat } from './chat.js'
 import { createEmbedder } from './embed.js'
 
+const graceMs = 5000 // for calls to end by themselves, without the plugin stop, which lets requests finish
+
 /** The service, and the methods for its plugin. */
 export type ModelsService = Awaited<ReturnType<typeof createModels>>
 
@@ -73,7 +75,7 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
     /** Rejects without `agent.llm`. */
     chat,
     async close (): Promise<void> {
-      await calls.close()
+      await calls.close(app.hasDecorator('stopping') ? 0 : graceMs)
       await connections.close()
     }
   }

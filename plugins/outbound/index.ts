@@ -1,6 +1,7 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
 import { compileEgress } from '../../lib/http/egress.js'
-import { definePlugin } from '../../lib/plugin/define.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import type {} from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
 import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
 import type { Lookup } from './lookup.js'
@@ -32,6 +33,7 @@ export default definePlugin<OutboundOptions>({
   setup (app, { egress, lookup, now = () => performance.now() }) {
     const service = createOutbound(compileEgress(egress?.allow), lookup, now)
     app.decorate('outbound', service)
+    optional(app, 'stopping')()?.ending.addEventListener('abort', service.endCalls)
     app.addHook('onClose', () => service.close())
     return undefined
   }

@@ -4,6 +4,7 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { failure, isFailure, retryIn, TenantryError } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { stoppedBefore } from '../../lib/plugin/lifecycle.js'
 import { createCircuits, type Outcome } from './circuits.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundResponse } from './outbound.js'
@@ -22,7 +23,11 @@ const maxKept = 500 // connections to tenants' addresses, beyond which each is c
  * @param lookup resolves every name, in place of the name servers and the system
  * @param now the clock of the circuits, in milliseconds
  */
-export function createOutbound (rule: EgressRule, lookup: Lookup | undefined, now: () => number): Outbound {
+export function createOutbound (
+  rule: EgressRule,
+  lookup: Lookup | undefined,
+  now: () => number
+): Outbound & { readonly endCalls: () => void } {
   const pools = createPools(rule, lookup)
   const circuits = createCircuits(now)
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
@@ -71,7 +76,12 @@ export function createOutbound (rule: EgressRule, lookup: Lookup | undefined, no
     }
   }
 
+  function endCalls (): void {
+    for (const ending of underWay) ending.abort(stoppedBefore('the service'))
+  }
+
   return {
+    endCalls,
     async request (
       { tenant, trusted: trust, method: written, url, headers, body = null, timeoutMs = defaultTimeoutMs, followRedirects = false, signal }
     ) {
@@ -101,7 +111,7 @@ export function createOutbound (rule: EgressRule, lookup: Lookup | undefined, no
     async close () {
       closed = true
       places.close()
-      for (const ending of underWay) ending.abort(failure('stopping'))
+      endCalls()
       await pools.close()
     }
   }

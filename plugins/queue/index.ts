@@ -30,7 +30,7 @@ export interface QueueOptions {
   readonly workers?: number | undefined
   /** The waiting jobs of one tenant, 1 to 10,000,000; they are counted from time to time, so the bound is not exact. Default: 100,000. */
   readonly maxWaitingPerTenant?: number | undefined
-  /** Milliseconds for running jobs when the server stops; then they are handed back. Default: 8500, so that a stop takes at most 10 s. */
+  /** Milliseconds for running jobs when the server stops; then they are handed back. Default: 8000, before calls of requests are ended. */
   readonly stopTimeoutMs?: number | undefined
 }
 
@@ -39,7 +39,7 @@ export default definePlugin<QueueOptions>({
   dependencies: ['database'],
   routeDependencies: ['auth'],
   options: { workers: whole(0, maxWorkers), maxWaitingPerTenant: whole(1, 10_000_000), stopTimeoutMs: whole(0, 600_000) },
-  setup (app, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8500 }) {
+  setup (app, { workers = 4, maxWaitingPerTenant = 100_000, stopTimeoutMs = 8000 }) {
     const { db, engine, events, log } = app
     const store = createJobStore(db)
     let wake = () => {}

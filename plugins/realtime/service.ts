@@ -44,6 +44,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
   let withoutTrigger: Promise<readonly string[]> | null = null
   let watches = 0
   let openWatches = 0
+  let isStopping = false
 
   function tableOf (name: string): WatchedTable | undefined {
     const rules = Object.hasOwn(listed, name) ? listed[name] : undefined
@@ -79,6 +80,10 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
 
   async function open (outlet: Outlet, identity: Identity): Promise<Client> {
     await usage()?.take(identity.tenant, 'connections')
+    if (isStopping) {
+      release(identity.tenant, 'connections')
+      throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
+    }
     const client: Client = { id: randomUUID(), outlet, identity, isClosed: false, watches: new Map(), opening: 0, rooms: new Set() }
     clients.add(client)
     outlet.send(stringifyJson({ type: 'ready', connectionId: client.id }), 'ready')
@@ -318,7 +323,9 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       for (const client of clients) if (client.watches.size > 0) comeBack(client)
     },
 
+    /** From now on new connections are refused. */
     closeAll (closing: (outlet: Outlet) => void): void {
+      isStopping = true
       for (const client of clients) closing(client.outlet)
     }
   }

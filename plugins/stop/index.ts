@@ -16,7 +16,8 @@ import { whole } from '../../lib/plugin/options.js'
 import { Slots, whenEnded } from '../../lib/plugin/request-end.js'
 
 const lingering = 500 // ms for refusals to arrive, before idle connections are destroyed
-const endingMs = 200 // for the rest of the stop: jobs are handed back, and data in memory is written
+const endingShare = 0.9 // of the time for running requests; then they have to end
+const restMs = 200 // for the rest of the stop: jobs are handed back, and data in memory is written
 const longestDelay = 300_000 // ms
 const noSlot = -1
 const slotInFlight = Symbol('tenantry.stop.slot')
@@ -58,13 +59,15 @@ const stop = definePlugin<StopOptions>({
     const inFlight = new Slots<ServerResponse>()
     const begun = new AbortController()
     const urgent = new AbortController()
+    const ending = new AbortController()
     const overdue = new AbortController()
     const works: Array<Promise<void>> = []
-    let timer: NodeJS.Timeout | undefined
+    const timers: NodeJS.Timeout[] = []
     let refuses = false
     let whenIdle = () => {}
     app.decorate('stopping', {
       signal: begun.signal,
+      ending: ending.signal,
       overdue: overdue.signal,
       skipDelay: () => urgent.abort(),
       until: (work) => {
@@ -98,13 +101,14 @@ const stop = definePlugin<StopOptions>({
     app.addHook('onReady', async () => {
       app.addHook('onClose', async () => {
         begun.abort()
-        await Promise.allSettled([endServing(), ...works])
+        await Promise.allSettled([endServing()])
+        await Promise.allSettled(works)
       })
     })
 
     // The last one of all plugins.
     app.addHook('onClose', async () => {
-      clearTimeout(timer)
+      for (const timer of timers) clearTimeout(timer)
     })
 
     async function endServing (): Promise<void> {
@@ -112,7 +116,10 @@ const stop = definePlugin<StopOptions>({
       const { server } = app
       if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: urgent.signal }).catch(() => {})
       refuses = true
-      timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
+      timers.push(
+        setTimeout(() => ending.abort(), timeoutMs * endingShare).unref(),
+        setTimeout(() => overdue.abort(), timeoutMs + restMs).unref()
+      )
       if (!server.listening) return
       const closed = new Promise<void>((resolve) => {
         server.once('close', resolve)

@@ -32,7 +32,7 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'>, ClockOption
   /** Milliseconds for the whole response of a receiver, 1 to 20,000. Default: 10,000. */
   readonly timeoutMs?: number | undefined
   /**
-   * Milliseconds for running attempts when the server stops; then other processes take them. Default: 8500, so that a stop takes
+   * Milliseconds for running attempts when the server stops; then other processes take them. Default: 8000, so that a stop takes
    * at most 10 s.
    */
   readonly stopTimeoutMs?: number | undefined
@@ -59,7 +59,7 @@ export default definePlugin<WebhooksOptions>({
       env = process.env,
       deliver = true,
       timeoutMs = 10_000,
-      stopTimeoutMs = 8500,
+      stopTimeoutMs = 8000,
       now = Date.now,
       ...settings
     } = options

@@ -3,10 +3,13 @@ import { once } from 'node:events'
 import { request } from 'node:http'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { type Test, test } from 'tap'
 import { handleClientError } from '../../../lib/http/client-error.js'
 import type { TestAppOptions } from '../../helpers/app.js'
 import { testApp } from '../../helpers/app.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { boundary, file, form, MB, onDisk, open, type Opened, rows, storage, type User, userOf } from './app.js'
@@ -132,6 +135,42 @@ test('an upload slower than 1 KB a second is aborted', async (t) => {
   t.match(response(), /^HTTP\/1.1 408 /)
   t.match(response(), /TENANTRY_UPLOAD_TOO_SLOW/)
   await until('nothing remains', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
+})
+
+test('an upload that arrives while the server stops is a 503 in time, and a resumable one keeps its bytes', async (t) => {
+  const folder = t.testdir()
+  const engine = await postgresSection(t)
+  const plugins = { files: { path: folder } }
+  const { app: stopping } = await testApp(t, {
+    plugins: { stop: { timeoutMs: 2000 }, ...plugins },
+    engine,
+    tenants: [{ id: 'acme', plan: 'pro' }]
+  })
+  const origin = await listen(stopping)
+  const user = userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const version = { 'tus-resumable': '1.0.0' }
+  const metadata = `filename ${Buffer.from('a.txt').toString('base64')}`
+  const announced = await user.ask('POST /files/resumable', { headers: { ...version, 'upload-length': '9000', 'upload-metadata': metadata } })
+  const url = String(announced.headers['location'])
+  const sockets = [await dial(t, origin), await dial(t, origin)]
+  const responses = sockets.map(async (socket) => await textOf(socket))
+  sockets[0]?.write(head(user, 'content-length: 100000'))
+  sockets[0]?.write(form([file('x'.repeat(5000))]).subarray(0, 3000))
+  sockets[1]?.write(
+    `PATCH ${url} HTTP/1.1\r\nhost: x\r\nauthorization: ${user.headers['authorization']}\r\ntus-resumable: 1.0.0\r\nupload-offset: 0\r\n` +
+      `content-type: application/offset+octet-stream\r\ncontent-length: 9000\r\n\r\n${'x'.repeat(3000)}`
+  )
+  await until('both have begun', async () => {
+    const { pending, resumable } = await rows(stopping)
+    return pending === 1 && resumable === 1 && (await onDisk(folder)).length === 2
+  })
+  await stopping.close()
+  for (const response of await Promise.all(responses)) t.match(response, /^HTTP\/1.1 503 .*TENANTRY_STOPPING/s)
+
+  const { app: next } = await testApp(t, { plugins, engine })
+  t.strictSame(await rows(next), { resumable: 1 }, 'nothing of the form is left')
+  const { headers } = await userOf(t, await listen(next), user.headers).ask(`HEAD ${url}`, { headers: version })
+  t.equal(headers['upload-offset'], '3000')
 })
 
 test('an upload may take longer than other requests', async (t) => {

@@ -121,7 +121,7 @@ test('a shared server is one process for all tenants', async (t) => {
   t.equal(first, second)
   t.equal(state.started, 1)
   await pool.close()
-  await t.rejects(pool.use(shared, tenantRef('a'), signal, async () => {}), { code: 'TENANTRY_STOPPING' })
+  await t.rejects(pool.use(shared, tenantRef('a'), signal, async () => {}), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
 })
 
 const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${index}`, command: 'a' }))

@@ -254,7 +254,7 @@ test('a closed plugin sends nothing more, and aborts running calls', async (t) =
   call1.catch(() => {})
   await until('the server has the request', () => server.requests.length === 1)
   await app.close()
-  await t.rejects(call1, { code: 'TENANTRY_STOPPING' })
+  await t.rejects(call1, { code: 'TENANTRY_PROVIDER_TIMEOUT' })
   await t.rejects(call(app, server.origin), { code: 'TENANTRY_STOPPING' })
 })
 

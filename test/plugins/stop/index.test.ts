@@ -118,6 +118,15 @@ t.test('a request that does not finish in time is aborted', async (t) => {
   t.same(events, ['stopping', 'resources closed'])
 })
 
+t.test('work that ends when running requests have little time left gives them a response', async (t) => {
+  const { app, entered, finish, get } = await start(t, { timeoutMs: 1000 })
+  app.stopping.ending.addEventListener('abort', finish)
+  const slow = get('/slow')
+  await entered
+  await app.close()
+  t.match(await slow, { status: 200, body: '{"done":true}' })
+})
+
 t.test('a stop does not wait for a request whose client disconnected', async (t) => {
   const { app, port, entered } = await start(t, { timeoutMs: 60_000 })
   const socket = connect(port, '127.0.0.1')
