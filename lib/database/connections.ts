@@ -13,6 +13,8 @@ export interface Connections {
   readonly settings: SessionSettings
   /** The options of the connection for change notices; absent for a database of this process only. */
   readonly notices?: ClientConfig
+  /** The process of the database that serves the connection; undefined if it is unknown, as behind a pooler. */
+  readonly processOf?: (client: object) => number | undefined
   /** The options of sessions for migrations, apart from the pool; absent if the database has one session only. */
   readonly migrations?: ClientConfig
   /** Closes the layer below the pool; called once, after the pool has ended. */

@@ -8,6 +8,7 @@ import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
 import { callerLeft, databaseBusy, databaseUnavailable, unreachable } from './failures.js'
 import { ResultReader } from './result-stream.js'
+import { watchSilence } from './silent-connections.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
@@ -20,7 +21,7 @@ interface Waiter {
 
 export type PoolAccess = ReturnType<typeof createPoolAccess>
 
-export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Connections, log: EngineLog) {
+export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeoutMs }: Connections, log: EngineLog) {
   const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Account>()
   const patient = new Set<PoolClient>()
@@ -49,6 +50,16 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     },
     onResponse () {
       log.info({}, 'the database responds again')
+    }
+  })
+
+  const endSilenceWatch = watchSilence({
+    notices,
+    processOf,
+    busy: () => busy.keys(),
+    onLost (client) {
+      log.warn({}, 'a connection to the database was lost without a sign: its statement is ended')
+      release(client, true)
     }
   })
 
@@ -168,6 +179,7 @@ export function createPoolAccess ({ pool, notices, max, acquireTimeoutMs }: Conn
     async close (timeoutMs: number): Promise<void> {
       closing = true
       watch.close()
+      endSilenceWatch()
       if (running === 0) return
       const isIdle = new Promise<void>((resolve) => {
         idle = resolve

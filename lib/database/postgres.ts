@@ -27,6 +27,7 @@ export function connectPostgres (
   const silenceMs = statementTimeoutMs + timeToTell
   const settings = settingsOf(statementTimeoutMs)
   const tls = ssl === undefined ? {} : { ssl }
+  const processes = new WeakMap<object, number>()
   const pool = new pg.Pool({
     connectionString,
     ...tls,
@@ -37,7 +38,14 @@ export function connectPostgres (
     keepAliveInitialDelayMillis: keepAliveAfterMs,
     ...preparedStatements && {
       onConnect: async (client) => {
-        await runRows(client, [{ text: setSession(settings), values: [] }], silenceMs)
+        const { rows: [row] } = await runRows(
+          client,
+          [{ text: `${setSession(settings)}, pg_backend_pid() as session`, values: [] }],
+          silenceMs
+        )
+        const process: unknown = row?.['session']
+        // A pooler invents an id of its own.
+        if (typeof process === 'number' && process === announcedBy(client)) processes.set(client, process)
       }
     }
   })
@@ -58,6 +66,7 @@ export function connectPostgres (
     },
     migrations: { connectionString, ...tls, connectionTimeoutMillis: acquireTimeoutMs },
     notices: { connectionString: notifyConnectionString, ...tls },
+    processOf: (client) => processes.get(client),
     async close () {}
   }
 }
@@ -77,8 +86,7 @@ export async function refuseTransactionPooler ({ pool, migrations: config = {} }
   })
   try {
     const session = await sessionOf(client)
-    const announced: unknown = Reflect.get(client, 'processID')
-    if (announced === session) return
+    if (announcedBy(client) === session) return
     if (await isShared(client, session, config)) {
       throw new Error(
         `postgres.connectionString uses a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`
@@ -104,6 +112,10 @@ async function isShared (client: PoolClient, session: number, config: ClientConf
   } finally {
     await other.end().catch(() => {})
   }
+}
+
+function announcedBy (client: object): unknown {
+  return Reflect.get(client, 'processID')
 }
 
 async function sessionOf (client: PoolClient | pg.Client): Promise<number> {

@@ -7,6 +7,7 @@ import { catalogue } from '../../../lib/errors.js'
 import { noTenant, type TenantRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { openEngine, rejection, withoutTenant } from './open.js'
+import { openProxy } from './proxy.js'
 
 const one = { name: 'one', text: "select '1'" }
 
@@ -95,6 +96,27 @@ test('a connection that breaks during a transaction ends only that transaction',
   )
   t.equal(await engine.text(one, [], withoutTenant), '1')
   t.strictSame(engine.status().waiting, 0)
+})
+
+test('connections that were lost without a sign are given up, while a slow statement and an idle transaction go on', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const postgres = { connectionString: proxy.connectionString, pool: { max: 4, statementTimeoutMs: 600_000 } }
+  const engine = await openEngine(t, { provider: 'postgres', postgres })
+  const three = () => Promise.allSettled(Array.from({ length: 3 }, () => engine.text({ text: "select pg_sleep(0.1)::text || '1'" }, [], withoutTenant)))
+  await three()
+
+  proxy.silence()
+  for (const outcome of await three()) t.match(outcome, { status: 'rejected', reason: { code: catalogue.databaseUnavailable.code } })
+  const slow = engine.text({ text: "select pg_sleep(5)::text || 'slow'" }, [], withoutTenant)
+  t.equal(
+    await engine.transaction(withoutTenant, async (session) => {
+      await session.text(one, [])
+      t.equal(await slow, 'slow')
+      return await session.text(one, [])
+    }),
+    '1'
+  )
 })
 
 test('a session of a standby ends at its first refused write, and the next write reaches the primary', async (t) => {
