@@ -13,7 +13,9 @@ type Writer = Transaction<SystemTables>
 
 const perStatement = 200 // chunks per statement
 const maxRanked = 10_000 // chunks with the words, among which the best are selected
-const maxRankedNodes = 200_000 // words and operators of the search, times ranked chunks: PostgreSQL ranks about 100 per millisecond
+const maxRankedNodes = 200_000 // words and operators of the search, times ranked chunks: half a second of PostgreSQL
+const maxWords = 100 // of a search: PostgreSQL compares each with all chunks of the tenant
+const firstWords = new RegExp(`^(?:[^\\p{L}\\p{M}\\p{N}]*[\\p{L}\\p{M}\\p{N}]+){0,${maxWords}}`, 'u')
 
 export type DocumentRecords = ReturnType<typeof createDocumentRecords>
 
@@ -112,8 +114,9 @@ export function createDocumentRecords (
     async byText (tenant: Owner, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<ChunkMatch[]> {
       // The lexeme of the tenant; a tenant's id has no character that needs escaping.
       const own = `' ${tenant}'`
+      const [search = ''] = firstWords.exec(text) ?? []
       const { rows } = await sql<ChunkMatch>`
-        with asked as materialized (select websearch_to_tsquery('simple', ${searchText(text)}) as words),
+        with asked as materialized (select websearch_to_tsquery('simple', ${searchText(search)}) as words),
         matching as materialized (
           select c.document_id, c.position, c.content, c.terms, d.metadata from asked, tenantry.agent_chunks c
           join tenantry.agent_documents d on d.tenant_id = c.tenant_id and d.id = c.document_id

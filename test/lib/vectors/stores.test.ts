@@ -124,13 +124,15 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await store.byText(tenantRef(acme), 'north', { ...all, threshold: 0.99 }), [])
     })
 
-    await t.test('ranks fewer chunks for a long search', async (t) => {
-      const chunks = Object.fromEntries(Array.from({ length: 100 }, (_item, number) => [`page ${number}`, 0]))
+    await t.test('bounds the words of a search, and the chunks that it ranks', async (t) => {
+      const chunks = Object.fromEntries(Array.from({ length: 800 }, (_item, number) => [`page ${number}`, 0]))
       await store.put(tenantRef(acme), documentOf('book', chunks))
-      const count = async (text: string) => (await store.byText(tenantRef(acme), text, { limit: 100, filter: {} })).length
-      t.equal(await count('page'), 100)
+      const count = async (text: string) => (await store.byText(tenantRef(acme), text, { limit: 1000, filter: {} })).length
+      t.equal(await count('page'), 800)
+      t.equal(await count('page missing'), 0)
+      t.equal(await count(`${'page '.repeat(100)} missing`), 800, 'the 101st word is ignored')
       const some = await count(`page ${'-x '.repeat(1000)}`)
-      t.ok(some > 0 && some < 100, `${some} chunks`)
+      t.ok(some > 100 && some < 800, `${some} chunks`)
       t.ok(await store.remove(tenantRef(acme), 'book'))
     })
 
