@@ -6,7 +6,7 @@
  * @returns takes an item, whose work begins after the call: a running batch is awaited first, and callers meanwhile share the next one.
  * Resolves and rejects as that batch does.
  */
-export function together<Item, Result> (work: (items: readonly Item[]) => Promise<Result>): (item: Item) => Promise<Result> {
+export function createBatcher<Item, Result> (work: (items: readonly Item[]) => Promise<Result>): (item: Item) => Promise<Result> {
   let items: Item[] = []
   let next: Promise<Result> | null = null
   let underWay: Promise<unknown> = Promise.resolve()

@@ -1,6 +1,6 @@
 /** Uses of keys, counted in memory and written in batches, outside of requests. */
 import type { Owner } from '../identity/tenant-ref.js'
-import { together } from './batcher.js'
+import { createBatcher } from './batcher.js'
 
 const maxBatch = 1000 // keys per statement
 
@@ -79,7 +79,7 @@ export function createUseCounter ({ keys: name, flushAfter, maxKeys, write, log 
    * Writes all uses until now: a concurrent write does not contain those since it began. A failure is logged and tried again; the promise
    * resolves all the same.
    */
-  const flush = together<void, void>(writeAll)
+  const flush = createBatcher<void, void>(writeAll)
 
   return {
     /** @param at milliseconds since 1970 */

@@ -1,5 +1,5 @@
 /** The catalogue of a running engine. It is read at the start, after migrations, and when a statement no longer fits the tables. */
-import { together } from '../concurrency/batcher.js'
+import { createBatcher } from '../concurrency/batcher.js'
 import type { Catalogue } from './catalogue.js'
 import type { Reading } from './catalogue-reader.js'
 import { withDeclared } from './declared-tables.js'
@@ -21,7 +21,7 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, l
   let lastRefresh = -Infinity
   let isClosed = false
   // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
-  const refresh = together<void, Catalogue>(readAgain)
+  const refresh = createBatcher<void, Catalogue>(readAgain)
 
   async function readAgain (): Promise<Catalogue> {
     const { catalogue, constraints } = await read()

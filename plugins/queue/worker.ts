@@ -1,7 +1,7 @@
 /** Takes jobs and runs them, for one process. Its log lines contain no data of jobs. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { together } from '../../lib/concurrency/batcher.js'
+import { createBatcher } from '../../lib/concurrency/batcher.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { createPoller } from '../../lib/database/poller.js'
@@ -70,7 +70,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
       again: 'jobs are run again'
     }
   })
-  const complete = together<TakenJob, void>((jobs) => store.complete(jobs))
+  const complete = createBatcher<TakenJob, void>((jobs) => store.complete(jobs))
 
   /** There may be work. */
   function wake (): void {

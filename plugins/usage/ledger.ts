@@ -3,7 +3,7 @@
  * batch is written again under its number, and counts once.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import { together } from '../../lib/concurrency/batcher.js'
+import { createBatcher } from '../../lib/concurrency/batcher.js'
 import { isFailure } from '../../lib/errors.js'
 import type { Gauges } from './gauges.js'
 import type { WaitingCounts } from './requests.js'
@@ -34,7 +34,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
   let timer: NodeJS.Timeout | undefined
   let isFailing = false
   let closed = false
-  const flush = together<void, void>(writeAll)
+  const flush = createBatcher<void, void>(writeAll)
 
   async function writeAll (): Promise<void> {
     const isBeat = isBeatDue

@@ -9,7 +9,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
-import { together } from '../../lib/concurrency/batcher.js'
+import { createBatcher } from '../../lib/concurrency/batcher.js'
 import database from '../../plugins/database/index.js'
 import type { Job } from '../../plugins/queue/index.js'
 import queue from '../../plugins/queue/index.js'
@@ -19,7 +19,7 @@ app.register(database, { provider: 'postgres', postgres: { connectionString: pro
 app.register(queue, { routes: false, workers: 20, stopTimeoutMs: 500 })
 await app
 // Rows of concurrent jobs are written together: the test counts jobs, and not the cost of a commit for each.
-const count = together<number, void>(async (numbers) => {
+const count = createBatcher<number, void>(async (numbers) => {
   await sql`insert into done (n, pid) select n, ${process.pid} from unnest(${numbers}::int[]) as n`.execute(app.db)
 })
 app.queue.define('count', {}, ({ data }) => count(Number(data['n'])))

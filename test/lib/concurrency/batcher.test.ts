@@ -1,11 +1,11 @@
 import { test } from 'tap'
-import { together } from '../../../lib/concurrency/batcher.js'
+import { createBatcher } from '../../../lib/concurrency/batcher.js'
 
 /** Work that ends on command with a recorded input. */
 function held () {
   const begun: (readonly string[])[] = []
   const ends: ((error?: Error) => void)[] = []
-  const run = together((items: readonly string[]) => {
+  const run = createBatcher((items: readonly string[]) => {
     begun.push(items)
     return new Promise<string>((resolve, reject) => {
       ends.push((error) => error === undefined ? resolve(items.join()) : reject(error))
