@@ -4,7 +4,7 @@ import { compilePattern, type LinearPattern } from '../expressions/linear-patter
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
-import { isOfType } from './part-check.js'
+import { isOfType } from './request-validator.js'
 
 export interface FieldContext {
   readonly faults: FaultList
@@ -38,10 +38,9 @@ const applicable = new Map<string, readonly FieldType[]>(Object.entries({
 /** The schema of a map of fields; `open` allows undeclared ones. */
 export function objectSchema (
   fields: Readonly<Record<string, Field>>,
-  open: boolean,
   pointer: string,
   context: FieldContext,
-  depth: number
+  { open, depth = 0 }: { readonly open: boolean, readonly depth?: number }
 ): JsonSchema {
   const properties: Record<string, JsonSchema> = {}
   for (const [name, field] of Object.entries(fields)) {
@@ -85,9 +84,10 @@ export function fieldSchema (field: Field, pointer: string, context: FieldContex
   if (field.pattern !== undefined) Object.assign(schema, patternSchema(field.pattern, maxLength, pointer, context))
   if (field.items !== undefined) schema['items'] = fieldSchema(field.items, `${pointer}/items`, context, depth + 1)
   if (field.properties !== undefined) {
-    const { type: _type, ...rules } = objectSchema(
-      field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth
-    )
+    const { type: _type, ...rules } = objectSchema(field.properties, `${pointer}/properties`, context, {
+      open: field.additionalFields === true,
+      depth
+    })
     Object.assign(schema, rules)
   }
   return schema

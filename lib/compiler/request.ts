@@ -7,8 +7,8 @@ import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Field, RequestRules } from '../schema/route.js'
 import { type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
-import { CheckBudget, type PartChecker, partChecker } from './part-check.js'
 import { type FieldContext, objectSchema } from './request-field.js'
+import { CheckBudget, createPartValidator, type PartValidator } from './request-validator.js'
 
 /** The properties of a route that its request rules depend on. */
 export interface RequestRoute {
@@ -45,7 +45,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   const before = faults.faults.length
   const params = paramsSchema(rules?.params, `${pointer}/params`, context, route.params)
   const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
-  const body = rules?.body === undefined ? undefined : objectSchema(rules.body, open, `${pointer}/body`, context, 0)
+  const body = rules?.body === undefined ? undefined : objectSchema(rules.body, `${pointer}/body`, context, { open })
   // A schema with a fault may be invalid. The document is rejected in any case.
   const isForm = route.form === true
   const isRight = faults.faults.length === before
@@ -94,7 +94,7 @@ function paramsSchema (
   const fields = Object.fromEntries(
     names.map((name) => [name, { ...map !== undefined && Object.hasOwn(map, name) ? map[name] : text, required: true }])
   )
-  return objectSchema(fields, true, pointer, context, 0)
+  return objectSchema(fields, pointer, context, { open: true })
 }
 
 function querySchema (
@@ -115,7 +115,7 @@ function querySchema (
     fields[name] = { ...field, ...map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined }
   }
   if (map === undefined && Object.keys(fields).length === 0) return undefined
-  return objectSchema(fields, open || map === undefined, pointer, context, 0)
+  return objectSchema(fields, pointer, context, { open: open || map === undefined })
 }
 
 function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', context: FieldContext): Check<Parts> | null {
@@ -130,7 +130,9 @@ function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', co
 
 /** Texts of a URL or of a form, which are coerced in place. Repeated fields are arrays. */
 function textCheck (schema: JsonSchema, part: RequestPart, { ofTenant, patterns }: FieldContext): Check<unknown> {
-  const check: PartChecker = ofTenant ? partChecker(schema, patterns, true) : lazyValidator(schema, part === 'body' ? 'query' : part)
+  const check: PartValidator = ofTenant
+    ? createPartValidator(schema, { patterns, coerces: true })
+    : lazyValidator(schema, part === 'body' ? 'query' : part)
   return (value, budget) => detailsOf(check(value, budget), part)
 }
 
@@ -158,7 +160,8 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
 function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check<Parts> | null {
   if (schema === undefined) return null
   const isRequired = Array.isArray(schema['required'])
-  const validatorOf = (of: JsonSchema): PartChecker => ofTenant ? partChecker(of, patterns, false) : lazyValidator(of, 'body')
+  const validatorOf = (of: JsonSchema): PartValidator =>
+    ofTenant ? createPartValidator(of, { patterns, coerces: false }) : lazyValidator(of, 'body')
   const validate = validatorOf(schema)
   const validateItems = validatorOf({ type: 'array', items: schema })
   return ({ body }, budget) => {

@@ -116,7 +116,7 @@ function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet
   const declaredFunctions = valuesOf(functions)
   const realtimeOn = isRealtimeOn(realtime, off)
   // The files of an embedding app are unknown here.
-  const fileRules = embedded || parts.files === undefined ? undefined : fileRulesOf(parts.files, off.has('files'))
+  const fileRules = embedded || parts.files === undefined ? undefined : fileRulesOf({ ...parts.files, ...off.has('files') && { enabled: false } })
   compileDocument({ routes, workflows: sections.size('workflows') === workflows.length ? workflows : undefined }, {
     faults,
     env,

@@ -8,7 +8,7 @@ import type { RE2JS } from 're2js'
 
 const maxLength = 500 // characters of a pattern
 const maxWeight = 1000 // of a pattern; one of weight 1,000 compiles in some 10 ms
-const maxSteps = 1_000_000 // size of the program times characters of the text; part-check.ts says how many a request has
+const maxSteps = 1_000_000 // size of the program times characters of the text; request-validator.ts says how many a request has
 const maxRecentSize = 200_000 // of all compiled patterns together: about 30 MB
 const fixedSize = 60 // of any compiled pattern
 const usualLength = 10_000 // characters of a text for a field without `maxLength`

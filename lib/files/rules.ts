@@ -8,8 +8,8 @@ export interface FileRules {
 }
 
 /** null if the document disables files. */
-export function fileRulesOf ({ enabled = true, buckets = {}, onEntityDelete = 'keep' }: Files, isOff: boolean): FileRules | null {
-  if (!enabled || isOff) return null
+export function fileRulesOf ({ enabled = true, buckets = {}, onEntityDelete = 'keep' }: Files): FileRules | null {
+  if (!enabled) return null
   return { buckets: new Set(['public', 'private', ...Object.keys(buckets)]), deletedWithRows: onEntityDelete === 'delete' }
 }
 

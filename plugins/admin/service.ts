@@ -127,7 +127,7 @@ export function createEntities (app: FastifyInstance) {
     }
     const owner = await tenants.get(name)
     if (owner === null) throw failure('tenantUnknown')
-    requireActive(owner, true)
+    requireActive(owner, { byPlatform: true })
     return owner
   }
 

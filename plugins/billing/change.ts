@@ -72,7 +72,12 @@ export function createChange ({ db, events, plans, products, providers, now, log
     return resolvePlan(held.map(mapped), memory, plans.tiers, canAsk, now())
   }
 
-  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: Owner, work: (draft: Draft) => Promise<T>, notifies: boolean) {
+  async function attempt<T> (
+    transaction: Transaction<SystemTables>,
+    tenant: Owner,
+    work: (draft: Draft) => Promise<T>,
+    { notifies }: { readonly notifies: boolean }
+  ) {
     if (!await lockTenant(transaction, tenant, 'alone')) return null
     const before = await readView(transaction, tenant)
     if (before === null) return null
@@ -240,10 +245,10 @@ export function createChange ({ db, events, plans, products, providers, now, log
   /** Other processes keep the plan of a tenant in memory. They are notified only if it changes. */
   async function committed<T> (tenant: Owner, work: (draft: Draft) => Promise<T>) {
     try {
-      return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
+      return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, { notifies: false }))
     } catch (error) {
       if (error !== needsNotice) throw error
-      return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, true))
+      return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, { notifies: true }))
     }
   }
 

@@ -104,7 +104,7 @@ export default definePlugin<FilesOptions>({
       log
     })
     app.decorate('files', service.files)
-    const rules = fileRulesOf({ buckets, onEntityDelete }, false)
+    const rules = fileRulesOf({ buckets, onEntityDelete })
     if (rules === null) throw new Error('files are enabled without rules')
     app.decorate('routeFiles', createRouteFiles(service, rules))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))

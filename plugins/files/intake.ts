@@ -106,8 +106,19 @@ export interface StorageHold {
   release(): Promise<void>
 }
 
-/** Without a known size, reserves ahead, up to `maxBytes`. `usage`: null if usage is not metered. */
-export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, isKnown: boolean, maxBytes: number): StorageHold {
+interface ExpectedSize {
+  /** The size, or its upper bound. */
+  readonly maxBytes: number
+  /** false: storage is reserved ahead, up to `maxBytes`. */
+  readonly isKnown: boolean
+}
+
+/** `usage`: null if usage is not metered. */
+export function holdStorage (
+  usage: Pick<Usage, 'reserve'> | null,
+  tenant: Owner,
+  { maxBytes, isKnown }: ExpectedSize
+): StorageHold {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0
   let isReleased = false

@@ -76,7 +76,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
   async function keep (file: StoredFile, made: Transform, key: string, bytes: Buffer, lost: Transform | null): Promise<void> {
     const { tenant, id } = file
     if (lost !== null) await drop(lost)
-    const hold = holdStorage(usage(), tenant, true, made.size)
+    const hold = holdStorage(usage(), tenant, { maxBytes: made.size, isKnown: true })
     try {
       await hold.need(made.size)
       const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {

@@ -96,7 +96,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     const id = randomUUID()
     const limit = limitOf(tenant.plan, bucket, part)
     if (expected !== null && expected - fieldBytes > limit.maxBytes) throw limit.refusal(expected)
-    const hold = holdStorage(usage(), tenant.id, expected !== null, limit.maxBytes)
+    const hold = holdStorage(usage(), tenant.id, { maxBytes: limit.maxBytes, isKnown: expected !== null })
     try {
       if (expected !== null) await hold.need(Math.min(expected, limit.maxBytes))
       const at = now()
@@ -141,7 +141,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
     requireType(bucket, essenceOf(contentType))
-    const hold = holdStorage(usage(), tenant.id, true, size)
+    const hold = holdStorage(usage(), tenant.id, { maxBytes: size, isKnown: true })
     try {
       await hold.need(size)
       await dbFor(tenant.id).transaction().execute(async (transaction) => {

@@ -134,11 +134,15 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
     }, work)
   }
 
-  async function begin (writer: Writer, user: User, enabled: boolean, secret: string, at: Date): Promise<void> {
+  /** Stores a secret that a code has yet to confirm. `enabled`: whether the caller found an enabled second factor, and proved it. */
+  async function begin (
+    writer: Writer,
+    user: User,
+    { enabled, secret, at }: { readonly enabled: boolean, readonly secret: string, readonly at: Date }
+  ): Promise<void> {
     const store = createMfaStore(writer)
     const locked = await store.lock(user, at)
     if (locked === undefined) throw failure('tenantUnknown')
-    // Without a code only as long as it is not needed.
     if (locked.enabled !== enabled) {
       throw failure('conflict', {
         message: 'The second factor was enabled or disabled by another request: try again'
@@ -176,11 +180,11 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
       const secret = createSecret()
       if (tried.row.enabled) {
         if (typed === undefined) throw codeRequired('/body/code')
-        if (!await prove(tried, (writer, at) => begin(writer, user, true, secret, at))) throw failure('codeInvalid')
+        if (!await prove(tried, (writer, at) => begin(writer, user, { enabled: true, secret, at }))) throw failure('codeInvalid')
       } else {
         await dbFor(tenant).transaction().execute(async (writer) => {
           const at = new Date(now())
-          await begin(writer, user, false, secret, at)
+          await begin(writer, user, { enabled: false, secret, at })
           await writeAudit(writer, { tenant, action, actor, details: { enabled: false }, at })
         })
       }

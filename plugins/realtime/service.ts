@@ -57,7 +57,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
     return requirePermissions({ auth: claims, tenant: { id: tenant }, server: app }, permissions)
   }
 
-  async function holds (identity: Identity, permissions: readonly string[]): Promise<boolean> {
+  async function hasAll (identity: Identity, permissions: readonly string[]): Promise<boolean> {
     try {
       await allows(identity, permissions)
       return true
@@ -143,12 +143,12 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
     const tenant = await tenants.get(identity.tenant)
     if (tenant === null || tenant.status !== 'active') return outlet.close(closeCodes.refused, 'The tenant is suspended or deleted')
     for (const watch of client.watches.values()) {
-      if (watch.permissions.length > 0) watch.isAllowed = await holds(client.identity, watch.permissions)
+      if (watch.permissions.length > 0) watch.isAllowed = await hasAll(client.identity, watch.permissions)
     }
     const lost: string[] = []
     for (const room of client.rooms) {
       const rule = ruleOf(room)
-      if (rule === null || (rule.join.length > 0 && !await holds(client.identity, rule.join))) lost.push(room)
+      if (rule === null || (rule.join.length > 0 && !await hasAll(client.identity, rule.join))) lost.push(room)
     }
     if (lost.length > 0) await rooms.leave(client, lost)
   }
@@ -218,7 +218,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       let start = 0
       try {
         // The permissions may have changed while the watch waited, when no check found it yet.
-        if (permissions.length > 0) watch.isAllowed = await holds(client.identity, permissions)
+        if (permissions.length > 0) watch.isAllowed = await hasAll(client.identity, permissions)
         await reader.open(watch, ({ position, floor }) => {
           client.outlet.send(stringifyJson({ type: 'ack', ref, watch: id, position }), 'ack', position)
           start = position

@@ -107,7 +107,7 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
-  if (tenant.status !== 'active') requireActive(tenant, request.auth !== null && isPlatformAdmin(request.auth))
+  if (tenant.status !== 'active') requireActive(tenant, { byPlatform: request.auth !== null && isPlatformAdmin(request.auth) })
   request.tenant = tenant
 }
 

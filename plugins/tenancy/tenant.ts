@@ -32,7 +32,7 @@ export interface TenantLookup {
 }
 
 /** Throws `tenantSuspended` for a tenant that is suspended or being deleted. The platform's administrators can use suspended ones. */
-export function requireActive ({ status }: TenantRecord, byPlatform = false): void {
+export function requireActive ({ status }: TenantRecord, { byPlatform = false } = {}): void {
   if (status === 'suspended' && !byPlatform) throw failure('tenantSuspended')
   if (status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
 }

@@ -13,7 +13,7 @@ t.test('storage that is reserved after the release is given back', async (t) => 
         settle = resolve
       })
   }
-  const hold = holdStorage(usage, tenantRef('acme'), false, 10_000_000)
+  const hold = holdStorage(usage, tenantRef('acme'), { maxBytes: 10_000_000, isKnown: false })
   const needed = hold.need(700)
   await hold.release()
   settle({

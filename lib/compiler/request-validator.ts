@@ -18,16 +18,18 @@ const maxErrors = 50
 const maxScanned = 16 // values of an enum; longer enums use a look-up
 
 /** Checks one part and coerces URL strings in place; null if it is valid. Throws when the budget is used up. */
-export type PartChecker = (value: unknown, budget: CheckBudget) => readonly ErrorObject[] | null
+export type PartValidator = (value: unknown, budget: CheckBudget) => readonly ErrorObject[] | null
 
 /** The compiled patterns, by their source in the schemas. */
 export type Patterns = ReadonlyMap<string, LinearPattern>
 
-/**
- * Compiles the check of a part. `coerces`: strings are converted to the types of their schemas, as in a URL or a form. Otherwise a large
- * part reports only its first error.
- */
-export function partChecker (schema: JsonSchema, patterns: Patterns, coerces: boolean): PartChecker {
+interface PartOptions {
+  readonly patterns: Patterns
+  /** Strings are converted to the types of their schemas, as in a URL or a form. Otherwise a large part reports only its first error. */
+  readonly coerces: boolean
+}
+
+export function createPartValidator (schema: JsonSchema, { patterns, coerces }: PartOptions): PartValidator {
   return (value, budget) => {
     const walk = new Walk(patterns, coerces, budget, value)
     walk.check(schema, value)
@@ -77,7 +79,7 @@ class Walk {
         else if (Array.isArray(value)) this.#list(schema, value)
         else if (isRecord(value)) this.#object(schema, value)
     }
-    if (Array.isArray(values) && !holds(values, value)) this.#fail('enum', { allowedValues: values }, schema)
+    if (Array.isArray(values) && !isListed(values, value)) this.#fail('enum', { allowedValues: values }, schema)
     return result
   }
 
@@ -169,7 +171,7 @@ function isOfTypes (value: unknown, type: unknown): boolean {
 const lookups = new WeakMap<readonly unknown[], ReadonlySet<unknown>>()
 
 /** The values of a tenant's enum are neither objects nor arrays. */
-function holds (values: readonly unknown[], value: unknown): boolean {
+function isListed (values: readonly unknown[], value: unknown): boolean {
   if (values.length <= maxScanned) return values.includes(value)
   let lookup = lookups.get(values)
   if (lookup === undefined) lookups.set(values, lookup = new Set(values))
