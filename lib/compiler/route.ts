@@ -123,17 +123,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const files = compileFiles(route, pointer, context.fileRules, faults)
   const ofPart = context.secretUses?.of(pointer)
   const uses = new PartUses(ofPart)
-  const texts = {
-    faults,
-    sources: sourcesOf(route),
-    env: context.env,
-    envNames: context.envNames,
-    params: new Set(params),
-    files: new Set(Object.keys(formFilesOf(route))),
-    rules: requestRulesOf(route),
-    ofTenant: context.origin === 'tenant',
-    uses
-  } satisfies TemplateContext
+  const texts = templateContextOf(route, params, context, uses)
   const queries = compileQueries(route, pointer, context, texts)
   const isComplete = queries.length === countQueries(route)
   if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
@@ -177,10 +167,6 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   ]
   const workflow = readableBy(references, started)
   references.push(...workflowReferences(workflow))
-  const namesRead = (source: 'query' | 'headers') =>
-    Object.freeze([
-      ...new Set(references.flatMap(({ source: from, path: [name] }) => from === source && name !== undefined ? String(name) : []))
-    ])
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
@@ -213,8 +199,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     isRead: method === 'GET' && workflow === null && writes.length === 0,
     transaction: queries.length > 1 && queries.some((query) => query.write),
     firestore: firestoreUse(queries),
-    readsQuery: namesRead('query'),
-    readsHeaders: namesRead('headers'),
+    readsQuery: namesRead(references, 'query'),
+    readsHeaders: namesRead(references, 'headers'),
     readsBody: bodyMembersIn(references, workflow),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
@@ -223,6 +209,27 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     location: compileLocation(route, queries, response, context.rowPaths ?? noPaths),
     copies: copiesOf(route, response, responseContext)
   })
+}
+
+/** The context of templates before the queries: they read the request only. */
+function templateContextOf (route: Route, params: readonly string[], { faults, env, envNames, origin }: RouteContext, uses: PartUses) {
+  return {
+    faults,
+    sources: sourcesOf(route),
+    env,
+    envNames,
+    params: new Set(params),
+    files: new Set(Object.keys(formFilesOf(route))),
+    rules: requestRulesOf(route),
+    ofTenant: origin === 'tenant',
+    uses
+  } satisfies TemplateContext
+}
+
+/** The members of a part of the request that templates and expressions name. */
+function namesRead (references: readonly Reference[], part: 'query' | 'headers'): readonly string[] {
+  const names = references.flatMap(({ source, path: [name] }) => source === part && name !== undefined ? String(name) : [])
+  return Object.freeze([...new Set(names)])
 }
 
 function countQueries ({ queries = [], firebaseQueries = [] }: Route): number {

@@ -10,7 +10,7 @@ import type { ProviderRequest } from '../../lib/models/provider-request.js'
 import { compileResponseFormat, type ResponseFormat } from '../../lib/models/response-format.js'
 import { readRound, Received, type RoundReader } from '../../lib/models/round.js'
 import { addUsage, countPrompt, countTokens, noUsage, type Tokens } from '../../lib/models/tokens.js'
-import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
+import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { Llm } from '../../lib/schema/agent.js'
 import { type CallParts, failedCall } from './call-parts.js'
 import type { Charge, Payer } from './charges.js'
@@ -94,36 +94,17 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
         for await (const delta of run.deltas()) yield { type: 'content', text: delta }
         hasEnded = true
       } finally {
-        const used = await run.end(hasEnded, under.signal.aborted)
+        const used = await run.end({ hasEnded, hasLeft: under.signal.aborted })
         isCharged ||= used !== null
         if (used !== null) usage = addUsage(usage, used)
       }
       const { received } = run
       text += received.text
       if (received.calls.length === 0 || round === rounds) {
-        const object = format?.parse(received.text)
-        parts.log.info({
-          tenant: call.tenant,
-          provider: info.provider,
-          model: info.id,
-          rounds: round,
-          finishReason: received.finishReason,
-          usage,
-          ...parts.settings.logPrompts === true && { messages: call.messages, answer: text }
-        }, 'a model has answered')
+        const result = resultOf(info, format, received, { text, toolCalls: outcomes, usage })
+        logAnswer(parts, call, info, { rounds: round, finishReason: received.finishReason, usage }, text)
         yield { type: 'usage', ...usage }
-        yield {
-          type: 'done',
-          result: {
-            id: randomUUID(),
-            model: info.id,
-            text: format === null ? text : received.text,
-            ...format !== null && { object },
-            finishReason: received.finishReason ?? 'other',
-            toolCalls: outcomes,
-            usage
-          }
-        }
+        yield { type: 'done', result }
         return
       }
       const results = await runTools(received.calls, call.tools ?? [], under.signal)
@@ -141,6 +122,34 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
     if (!isCharged) await counted.give()
     under.end()
   }
+}
+
+/** Throws for a response that does not have the requested format. `text`: of all rounds. */
+function resultOf (
+  { id: model }: ModelInfo,
+  format: ResponseFormat | null,
+  received: Received,
+  { text, toolCalls, usage }: Pick<ChatResult, 'text' | 'toolCalls' | 'usage'>
+): ChatResult {
+  return {
+    id: randomUUID(),
+    model,
+    text: format === null ? text : received.text,
+    ...format !== null && { object: format.parse(received.text) },
+    finishReason: received.finishReason ?? 'other',
+    toolCalls,
+    usage
+  }
+}
+
+function logAnswer (
+  { log, settings }: ChatParts,
+  { tenant, messages }: ChatCall,
+  { provider, id }: ModelInfo,
+  facts: object,
+  answer: string
+): void {
+  log.info({ tenant, provider, model: id, ...facts, ...settings.logPrompts === true && { messages, answer } }, 'a model has answered')
 }
 
 /** One request to the provider, and its charge. */
@@ -209,7 +218,7 @@ class Round {
   }
 
   /** Ends the request, and resolves with its charge; null if the request failed before the provider responded. */
-  async end (hasEnded: boolean, hasLeft: boolean): Promise<ModelUsage | null> {
+  async end ({ hasEnded, hasLeft }: { readonly hasEnded: boolean, readonly hasLeft: boolean }): Promise<ModelUsage | null> {
     const { info, promptTokens, maxOutputTokens } = this.#prepared
     const state = this.#request?.state ?? 'new'
     this.#request?.end()
