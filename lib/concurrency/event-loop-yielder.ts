@@ -51,7 +51,7 @@ const systemClock: Clock = {
 }
 
 interface Account {
-  /** When it has paused enough for what it worked. */
+  /** The time at which its pauses have made up for its work. */
   freeAt: number
   /** Milliseconds of its recent work, at `at`: they decay within about a second. */
   worked: number

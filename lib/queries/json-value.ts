@@ -54,8 +54,8 @@ const isBoolean: Fits = (value) => typeof value === 'boolean'
 const wideNumbers: ReadonlySet<string> = new Set(['bigint', 'numeric'])
 
 /**
- * ISO 8601, or with a space for the `T` as PostgreSQL writes it. `infinity` and years of other than four digits are no `date-time`, which
- * the documentation promises to readers of the row.
+ * ISO 8601, or with a space for the `T` as PostgreSQL writes it. Readers of the row are promised a `date-time`, so `infinity` and years
+ * that do not have four digits are refused.
  */
 const moment = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 const isMoment: Fits = (value) => typeof value === 'string' && moment.test(value)

@@ -9,7 +9,7 @@ import { dayMs } from '../../lib/time/spans.js'
 import type { Batch } from './buffer.js'
 import { durationOf, otherRoutes } from './lines.js'
 
-/** The rows of an hour with the name of a route; beyond, new ones are added to `otherRoutes`. */
+/** The most rows of an hour that name a route. Further routes share rows of `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }
 export const maxRoutes = 1000 // of a summary
 const writersKept = dayMs // ms since the last batch: retries never take that long
@@ -84,10 +84,10 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
         counts: [...buckets.values()]
       })))
       const start = new Date(hour)
-      // Servers that write the same rows at once take their locks in one order. A tenant that is being deleted gets no
-      // more rows: its row, locked here, cannot be closed before these are there to be removed. A route that a tenant
-      // declared has a name in the figures of the platform where it has one in those of its tenant, so that none fills
-      // them alone. The limits keep the planner, which knows nothing of an hour that has just begun, to the index.
+      // Rows are written in the order of their key, so that servers do not deadlock. The lock on the tenants' rows excludes their deletion:
+      // a tenant that is being deleted gets no row that nothing would remove. The platform's figures name a route of a tenant only if
+      // the tenant's own figures name it: no tenant can fill them alone. Each `limit` keeps the planner on the index, since it has no
+      // statistics of an hour that has just begun.
       await sql`with batch as (
         insert into tenantry.request_stats_writers as w (id, batch, written_at) values (${writer}, ${number}, ${at})
         on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch returning 1

@@ -5,7 +5,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { lease, queue } from './insert.js'
 
-/** Processes that a job may end before it is set aside. */
+/** A job is set aside when this many processes have ended while they ran it. */
 export const maxLost = 2
 
 const setAsideOutput = '{"name": "ProcessEnded", "message": "its process ended twice while it ran"}'
@@ -29,10 +29,10 @@ export interface TakenJob {
 /** The job and its attempt. */
 export type JobAttempt = Pick<TakenJob, 'id' | 'retries'>
 
-/** Names with room for jobs. */
+/** A name of jobs that this process has room for. */
 export interface Want {
   readonly task: string
-  /** The next tenant: the first with jobs that does not sort before this text, then those after it, then the others. */
+  /** The id of the tenant whose turn is next. Tenants take turns in the order of their ids; after the last one the first follows. */
   readonly from: string
   readonly capacity: number
 }
@@ -71,8 +71,8 @@ export function createJobStore (db: Kysely<SystemTables>) {
      */
     async take (wants: readonly Want[], limit: number, { most, running, suspect }: TenantCapacity): Promise<TakenJob[]> {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
-      // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
-      // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
+      // `turns` goes from tenant to tenant by the index, so thousands of waiting jobs of one tenant cost nothing. If fewer tenants than
+      // free places have jobs, each gives several: the first of each, then the second of each. One of several jobs with a key is taken.
       const { rows } = await sql<TakenJob>`
         with want as (
           select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ capacity }) => capacity)}::int[])

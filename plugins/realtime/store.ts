@@ -57,7 +57,7 @@ export interface Heads {
   readonly heads: Head[]
   /** Whether there are more heads. */
   readonly more: boolean
-  /** Another one than before: a replica became the primary, and changes may be missing. */
+  /** Changes when a replica becomes the primary; changes of rows may then be missing. */
   readonly epoch: number
 }
 

@@ -1,4 +1,4 @@
-/** Generated secrets, one for each owner, which sign for webhooks without an own secret. Stored encrypted, see lib/secrets. */
+/** Generated secrets, one for each owner, which sign for webhooks without a secret of their own. Stored encrypted, see lib/secrets. */
 import { randomBytes } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'

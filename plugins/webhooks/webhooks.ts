@@ -53,7 +53,7 @@ export interface Webhooks {
   /** Writes a signed POST in the transaction; it is retried like events, under one `webhook-id`. Call `wake` after the commit. */
   callback(transaction: Kysely<SystemTables>, callback: Callback): Promise<void>
   /**
-   * The secret that signs for webhooks without their own one; generated on first use. `whsec_<base64>`. Empty tenant: the
+   * The secret that signs for webhooks without a secret of their own; generated on first use. `whsec_<base64>`. Empty tenant: the
    * platform's. Throws `tenantUnknown`.
    */
   secretOf(tenant: string): Promise<string>
