@@ -94,7 +94,8 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
       current = undefined
       say(again)
     }
-    call.note(`${served()}; waiting for the next change`)
+    // Another program may remove the obstacle, for example start the database, without a change of a file.
+    call.note(`${served()}; save a file to try again`)
     hadFaults = true
   }
 
