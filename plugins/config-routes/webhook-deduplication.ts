@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
+import { type ExpressionBuilder, type Kysely, type RawBuilder, sql } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -15,8 +15,9 @@ import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 
 const leaseMs = 60_000 // ms until another process may take over a delivery whose row is not renewed
+// By the clock of the database: those of servers may differ.
+const leaseEnd = sql<Date>`now() + ${sql.lit(leaseMs)} * interval '1 ms'`
 const renewEvery = 20_000 // ms
-const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
 const pauses = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
 const maxWaiting = 100 // requests of this process that wait for a delivery at the same time
 const maxWaitingOfTenant = 50
@@ -33,8 +34,6 @@ export type WebhookDeduplication = ReturnType<typeof createWebhookDeduplication>
 
 export interface WebhookDeduplicationParts {
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
@@ -46,18 +45,18 @@ export function webhookDeduplicationOf (app: FastifyInstance): WebhookDeduplicat
   const known = made.get(engine)
   if (known !== undefined) return known
   const dbFor = (tenant: Owner) => tenant === platformRef ? db : engine.kyselyFor(tenant)
-  const deduplication = createWebhookDeduplication({ dbFor, now: Date.now, log })
+  const deduplication = createWebhookDeduplication({ dbFor, log })
   made.set(engine, deduplication)
-  sweepHourly(app, 'old deliveries of inbound webhooks', () => sweepHandledWebhooks(db, Date.now()))
+  sweepHourly(app, 'old deliveries of inbound webhooks', () => sweepHandledWebhooks(db))
   return deduplication
 }
 
-/** Removes rows older than 30 days. */
-export async function sweepHandledWebhooks (db: Kysely<SystemTables>, now: number): Promise<void> {
-  await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < ${new Date(now - keptFor)}`)])
+/** Removes rows older than 30 days: services resend a delivery for a few days. */
+export async function sweepHandledWebhooks (db: Kysely<SystemTables>): Promise<void> {
+  await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < now() - interval '30 days'`)])
 }
 
-export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplicationParts) {
+export function createWebhookDeduplication ({ dbFor, log }: WebhookDeduplicationParts) {
   // The sender tries again, and then gets the result.
   const busy = () =>
     failure('stateConflict', { message: 'The delivery is already being processed: send it again later', headers: { 'retry-after': '5' } })
@@ -65,16 +64,13 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
 
   /** The state of the delivery: taken by this holder, handled before, or held by another; null if the tenant does not exist. */
   async function take ({ tenant, path, id }: DeliveryKey, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
-    const at = new Date(now())
     // A handled delivery stays handled. A tenant in deletion gets no row, which would outlive the tenant.
     const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
         select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
       ), taken as (
         insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
-        select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(
-      at.getTime() + leaseMs
-    )}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
-        on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until, received_at = excluded.received_at where r.held_until <= ${at}
+        select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${leaseEnd}, now() where ${tenant} = '' or exists (select from live)
+        on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until, received_at = excluded.received_at where r.held_until <= now()
         returning true as taken
       )
       select (select taken from taken) as taken,
@@ -106,11 +102,11 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
       if (await hold(delivery, holder) === 'handled') return undefined
       const isMine = ({ and }: ExpressionBuilder<SystemTables, 'tenantry.webhook_receipts'>) =>
         and({ tenant_id: tenant, path: delivery.path, id: delivery.id, holder })
-      const change = async (heldUntil: Date | null) =>
+      const change = async (heldUntil: RawBuilder<Date> | null) =>
         await dbFor(tenant).updateTable('tenantry.webhook_receipts').set({ held_until: heldUntil }).where(isMine)
           .where('held_until', 'is not', null).execute()
       const renewal = setInterval(() => {
-        change(new Date(now() + leaseMs)).catch((err: unknown) =>
+        change(leaseEnd).catch((err: unknown) =>
           log.warn({ err, tenant }, 'a webhook takes long, and its claim could not be renewed')
         )
       }, renewEvery).unref()

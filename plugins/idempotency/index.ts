@@ -8,7 +8,7 @@ import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, type ClockOption, text } from '../../lib/plugin/options.js'
+import { text } from '../../lib/plugin/options.js'
 import { type Claim, isKept, keptOf, replayed } from '../../lib/runtime/idempotency.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
@@ -33,17 +33,17 @@ declare module 'fastify' {
   }
 }
 
-export interface IdempotencyOptions extends Omit<KeyOptions, 'folder'>, ClockOption {}
+export type IdempotencyOptions = Omit<KeyOptions, 'folder'>
 
 export default definePlugin<IdempotencyOptions>({
   name: 'idempotency',
   dependencies: ['database'],
   observesRoutes: true,
-  options: { masterKey: text, previousKeys: text, now: callback },
-  async setup (app, { now = Date.now, ...keys }) {
+  options: { masterKey: text, previousKeys: text },
+  async setup (app, keys) {
     const { db, engine, log } = app
     const store = createIdempotencyStore((tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant))
-    const idempotency = createIdempotency({ store, cipher: await cipherOf(app, keys), now, log })
+    const idempotency = createIdempotency({ store, cipher: await cipherOf(app, keys), log })
     app.decorate('idempotency', idempotency)
     app.decorateRequest('idempotency', null)
     sweepHourly(app, 'old idempotency keys', () => idempotency.sweep())
@@ -77,7 +77,7 @@ const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
 }
 
 /** null without a master key: encrypted routes then refuse the header. */
-async function cipherOf ({ engine }: FastifyInstance, keys: Omit<KeyOptions, 'folder'>): Promise<SecretCipher | null> {
+async function cipherOf ({ engine }: FastifyInstance, keys: IdempotencyOptions): Promise<SecretCipher | null> {
   if (engine.kind === 'postgres' && (keys.masterKey ?? '') === '') return null
   return createSecretCipher((await openKeys(engine.kind, { ...keys, folder: engine.folder })).keys)
 }

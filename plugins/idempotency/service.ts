@@ -9,11 +9,9 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import { dayMs } from '../../lib/time/spans.js'
 import type {} from '../files/types.js'
 import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, markStatement, responseStatement } from './store.js'
 
-export const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
 
 const fingerprintLength = 64 // characters
@@ -34,12 +32,11 @@ interface IdempotencyParts {
   readonly store: IdempotencyStore
   /** null without a master key. */
   readonly cipher: SecretCipher | null
-  readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-export function createIdempotency ({ store, cipher, now, log }: IdempotencyParts): Idempotency {
-  const quota = createKeyQuota(store, now)
+export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Idempotency {
+  const quota = createKeyQuota(store)
 
   function sealed ({ tenant, id }: Holding, text: string, encrypted: boolean): Buffer {
     if (!encrypted) return Buffer.from(text)
@@ -62,9 +59,9 @@ export function createIdempotency ({ store, cipher, now, log }: IdempotencyParts
   function responseOf (holding: Holding, found: FoundKey, fingerprint: string): KeptResponse {
     const text = opened(holding, found)
     if (text.slice(0, fingerprintLength) !== fingerprint) throw failure('idempotencyMismatch')
-    const { state, status, headers, leasedUntil } = found
+    const { state, status, headers, isLeased } = found
     if (state === 'answered' && status !== null) return { status, headers: headers ?? {}, body: text.slice(fingerprintLength) }
-    throw leasedUntil.getTime() > now() ? requestRunning() : failure('idempotencyAnswerLost')
+    throw isLeased ? requestRunning() : failure('idempotencyAnswerLost')
   }
 
   function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
@@ -97,7 +94,7 @@ export function createIdempotency ({ store, cipher, now, log }: IdempotencyParts
   }
 
   return {
-    sweep: () => store.sweep(new Date(now())),
+    sweep: () => store.sweep(),
 
     async claim (request, key, { encrypted }) {
       const { auth = null, tenant } = request
@@ -105,15 +102,7 @@ export function createIdempotency ({ store, cipher, now, log }: IdempotencyParts
       const fingerprint = fingerprintOf(request)
       const content = sealed(holding, fingerprint, encrypted)
       for (let tries = 0; tries < maxTries; tries++) {
-        const at = now()
-        const found = await store.take({
-          ...holding,
-          isAnonymous: auth === null,
-          encrypted,
-          content,
-          leasedUntil: new Date(at + leaseMs),
-          expiresAt: new Date(at + dayMs)
-        }, new Date(at))
+        const found = await store.take({ ...holding, isAnonymous: auth === null, encrypted, content })
         if (found === undefined) continue
         if (found !== 'taken') return responseOf(holding, found, fingerprint)
         const claim = claimOf(holding, fingerprint, encrypted)

@@ -1,4 +1,4 @@
-/** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
+/** The SQL of idempotency keys. The clock of the database decides, since those of servers may differ. */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
@@ -7,6 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { KeptResponse } from '../../lib/runtime/idempotency.js'
+import { dayMs } from '../../lib/time/spans.js'
 
 /** One request under a key. */
 export interface Holding {
@@ -19,14 +20,13 @@ interface NewKey extends Holding {
   readonly isAnonymous: boolean
   readonly encrypted: boolean
   readonly content: Buffer
-  readonly leasedUntil: Date
-  readonly expiresAt: Date
 }
 
 /** A key of another current or earlier request. */
 export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys'], 'state' | 'encrypted' | 'content' | 'status'> {
   readonly headers: Readonly<Record<string, string>> | null
-  readonly leasedUntil: Date
+  /** Whether its request may still run. */
+  readonly isLeased: boolean
 }
 
 /** The number of keys and bytes that a tenant has stored. */
@@ -37,6 +37,7 @@ interface KeyTotals {
 }
 
 const table = 'tenantry.idempotency_keys'
+const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 const own = 'tenant_id = $1 and id = $2 and holder = $3::uuid'
 
 /** Marks the claim as written, in the transaction of the write. */
@@ -66,19 +67,17 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
      * Claims the key for the holder if it is new or expired, or if its request has written nothing and counts as dead. Otherwise returns
      * the existing key; undefined if it is created or removed at this moment.
      */
-    async take (
-      { tenant, id, holder, isAnonymous, encrypted, content, leasedUntil, expiresAt }: NewKey,
-      at: Date
-    ): Promise<'taken' | FoundKey | undefined> {
+    async take ({ tenant, id, holder, isAnonymous, encrypted, content }: NewKey): Promise<'taken' | FoundKey | undefined> {
       const { rows: [row] } = await sql<FoundKey & { readonly taken: boolean | null }>`with taken as (
           insert into tenantry.idempotency_keys as k (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-          select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${isAnonymous}::boolean, ${encrypted}::boolean, ${content}::bytea, ${leasedUntil}::timestamptz, ${expiresAt}::timestamptz
+          select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${isAnonymous}::boolean, ${encrypted}::boolean, ${content}::bytea,
+            now() + ${leaseMs} * interval '1 ms', now() + ${dayMs} * interval '1 ms'
           on conflict (tenant_id, id) do update set holder = excluded.holder, state = excluded.state, stranger = excluded.stranger, encrypted = excluded.encrypted,
             content = excluded.content, status = null, headers = null, leased_until = excluded.leased_until, expires_at = excluded.expires_at
-          where k.expires_at <= ${at} or (k.state = 'running' and k.leased_until <= ${at})
+          where k.expires_at <= now() or (k.state = 'running' and k.leased_until <= now())
           returning true as taken
         )
-        select (select taken from taken) as taken, k.state, k.encrypted, k.content, k.status, k.headers, k.leased_until as "leasedUntil"
+        select (select taken from taken) as taken, k.state, k.encrypted, k.content, k.status, k.headers, k.leased_until > now() as "isLeased"
         from (select 1) as one left join tenantry.idempotency_keys k on k.tenant_id = ${tenant} and k.id = ${id}::bytea`.execute(
         dbFor(tenant)
       )
@@ -99,16 +98,16 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
         where tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid and state = 'running'`.execute(dbFor(tenant))
     },
 
-    async kept (tenant: Owner, at: Date): Promise<KeyTotals> {
+    async kept (tenant: Owner): Promise<KeyTotals> {
       const { rows: [row] } = await sql<
         KeyTotals
       >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as anonymous, coalesce(sum(octet_length(content)), 0)::float8 as bytes
-        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > ${at}`.execute(dbFor(tenant))
+        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now()`.execute(dbFor(tenant))
       return row ?? { callers: 0, anonymous: 0, bytes: 0 }
     },
 
-    async sweep (at: Date): Promise<void> {
-      await sweep(dbFor(platformRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= ${at}`)])
+    async sweep (): Promise<void> {
+      await sweep(dbFor(platformRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= now()`)])
     }
   }
 }
@@ -123,11 +122,11 @@ const maxAge = 10_000 // ms after which the figures are read again
 const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = 60 // s
 
-export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number) {
+export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number = Date.now) {
   const known = createAsyncCache<KeyTotals, Owner>({
     max: maxTenants,
     maxAgeMs: maxAge,
-    load: (tenant) => store.kept(tenant, new Date(now())),
+    load: (tenant) => store.kept(tenant),
     now
   })
 

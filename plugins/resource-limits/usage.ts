@@ -8,7 +8,7 @@ import { type Period, periods, startOf } from './periods.js'
 import { gateActions, type LimitedUser, limitOf, type Rule } from './rules.js'
 
 /** ms that the clocks of two servers may differ. A server still counts in a period that has only begun for the other. */
-export const clockTolerance = 60_000
+export const clockTolerance = 600_000
 
 /** A period's last counted beginning, in milliseconds since 1970 (null: none), and the amount used in it. */
 export interface Slot {

@@ -22,3 +22,14 @@ export async function startInstances (
 export function startInstance (t: Test, document: TestDocument, engine: DatabaseSection, env: NodeJS.ProcessEnv = {}): Promise<Program> {
   return startProgram(t, program, { ...testEnv, ...env, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
 }
+
+/** For the environment of an instance whose clock is five minutes ahead. */
+export const clockAhead: NodeJS.ProcessEnv = {
+  NODE_OPTIONS: `--import "data:text/javascript,${
+    encodeURIComponent(`const { now } = Date
+      globalThis.Date = class extends Date {
+        constructor (...values) { super(...values.length === 0 ? [now() + 300_000] : values) }
+        static now () { return now() + 300_000 }
+      }`)
+  }"`
+}
