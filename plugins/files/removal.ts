@@ -87,9 +87,13 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       }
     },
 
-    /** Deletes every object of a tenant whose rows are gone. */
+    /** Deletes every object of a deleted tenant, and none of a later tenant with the id. */
     async deleteAll (tenant: Owner): Promise<void> {
-      for await (const page of objects.list(`${tenant}/`)) for (const { key } of page) await objects.delete(key)
+      for await (const page of objects.list(`${tenant}/`)) {
+        // Asked after the list: it has no object of a tenant that is created from now on.
+        if (await store.hasTenant(tenant)) return
+        for (const { key } of page) await objects.delete(key)
+      }
     }
   }
 }

@@ -37,6 +37,13 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where(notExpired)
 
   return {
+    /** false for a tenant that is being deleted. */
+    async hasTenant (tenant: Owner): Promise<boolean> {
+      const row = await db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting')
+        .executeTakeFirst()
+      return row !== undefined
+    },
+
     /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
     async insert (writer: Writer, row: NewFile): Promise<void> {
       if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')

@@ -29,7 +29,10 @@ export interface Tenants {
   delete(id: string, actor?: Actor): Promise<void>
   /** Called within the transaction that removes a tenant, to send a job for example. If a listener fails, the tenant stays `deleting`. */
   onRemoval(listener: RemovalListener): void
-  /** Called on the server that deletes a tenant, to remove data outside of tables, such as files. */
+  /**
+   * Called on the server that deletes a tenant, when its tables are empty, to remove data outside of tables, such as files. If a listener
+   * fails, the tenant stays `deleting`, and the next call of `delete` calls it again.
+   */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
 
@@ -79,6 +82,16 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
       })
       if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
       await erasure.erase(id)
+      // While the tenant is `deleting`: a failed deletion is repeated, and no later tenant with the id has data yet.
+      for (const listener of listeners) {
+        if ((await store.read(id))?.status !== 'deleting') break
+        try {
+          await listener(id)
+        } catch (err) {
+          log.error({ err, tenant: id }, 'a listener for deleted tenants failed: the tenant stays closed')
+          throw err
+        }
+      }
       await events.change(notice, async (transaction) => {
         // By this server's clock, which also dates the tokens that it issues, and not by the database's.
         const at = new Date()
@@ -86,13 +99,6 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
         await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
         for (const listener of removalListeners) await listener(id, transaction)
       })
-      for (const listener of listeners) {
-        try {
-          await listener(id)
-        } catch (err) {
-          log.error({ err, tenant: id }, 'a listener for deleted tenants failed')
-        }
-      }
     },
     onRemoval (listener) {
       removalListeners.push(listener)

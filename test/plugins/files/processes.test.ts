@@ -2,8 +2,15 @@
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
+import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { noActor } from '../../../lib/database/audit.js'
+import { failure } from '../../../lib/errors.js'
+import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
+import { testApp } from '../../helpers/app.js'
+import { gate } from '../../helpers/gate.js'
 import { startInstance } from '../../helpers/instances.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
@@ -97,6 +104,55 @@ test("deleting a tenant deletes its objects, and no other tenant's", async (t) =
   const { body } = await as('globex').upload([file('x')])
   await app.tenants.delete('acme')
   t.same([await onDisk(folder), await rows(app)], [[body['key']], { ready: 1 }])
+})
+
+test('a server that deletes a tenant keeps the files of a later tenant with its id', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const engine = await postgresSection(t)
+  const { opened, open: resume } = gate()
+  let isStalled = false
+  const stalling: ObjectStore = {
+    ...disk,
+    async * list (prefix) {
+      isStalled = true
+      await opened
+      yield * disk.list(prefix)
+    }
+  }
+  const { app: stalled } = await testApp(t, { engine, plugins: { files: { store: stalling } }, tenants: ['acme'] })
+  const { app } = await testApp(t, { engine, plugins: { files: { store: disk } } })
+  const upload = () => app.files.put('acme', { name: 'a.txt' }, Readable.from(['x']), { sub: 'ada', actor: noActor })
+  await upload()
+
+  const slow = stalled.tenants.delete('acme')
+  await until('the deletion has stalled', () => isStalled)
+  await app.tenants.delete('acme')
+  await app.tenants.create({ id: 'acme', name: 'Another' })
+  const { id } = await upload()
+  resume()
+  await slow
+  t.ok(await disk.stat(`acme/${id}`), 'its object is there')
+  t.match(await app.tenants.get('acme'), { name: 'Another', status: 'active' })
+})
+
+test('a deletion whose objects cannot be deleted is not confirmed, and is resumed', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  let isDown = true
+  const store: ObjectStore = {
+    ...disk,
+    async delete (key) {
+      if (isDown) throw failure('storageUnavailable')
+      await disk.delete(key)
+    }
+  }
+  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { files: { store } }, tenants: ['acme'] })
+  const { id } = await app.files.put('acme', { name: 'a.txt' }, Readable.from(['x']), { sub: 'ada', actor: noActor })
+  await t.rejects(app.tenants.delete('acme'), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  t.match(await app.tenants.list({ limit: 1, offset: 0 }), { data: [{ id: 'acme', status: 'deleting' }] })
+  isDown = false
+  await app.tenants.delete('acme')
+  t.equal(await disk.stat(`acme/${id}`), null)
+  t.equal(await app.tenants.get('acme'), null)
 })
 
 test('webhooks receive events of files', async (t) => {
