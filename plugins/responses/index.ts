@@ -146,12 +146,20 @@ export default definePlugin<ResponsesOptions>({
         if (payload instanceof Readable) payload.destroy()
         return refuse(request, reply, done)
       }
-      reply.raw.once('close', ledger.hold(account, socket, size))
-      // A stream may wait for its source: its plugin decides how long.
-      if (payload instanceof Readable) return done()
-      limitWriting(request, reply, writeTimeoutMs)
-      if (size < slicedResponse) return done()
-      if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
+      const hold = () => {
+        reply.raw.once('close', ledger.hold(account, socket, size))
+        // A stream may wait for its source: its plugin decides how long.
+        if (!(payload instanceof Readable)) limitWriting(request, reply, writeTimeoutMs)
+      }
+      const isSliced = size >= slicedResponse && (typeof payload === 'string' || Buffer.isBuffer(payload))
+      if (!isSliced && !(payload instanceof Readable)) {
+        done()
+        // The operating system takes most bodies of this size at once.
+        if (!reply.raw.writableFinished && !reply.raw.destroyed) hold()
+        return
+      }
+      hold()
+      if (!isSliced) return done()
       reply.header('content-length', Buffer.byteLength(payload))
       done(null, slicesOf(payload, turns.yielder(account)))
     })

@@ -32,6 +32,7 @@ async function open (t: Test, options: ResponsesOptions) {
       app.get('/faces', async () => ({ text: faces }))
       app.get('/small', async () => ({ small: true }))
       app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
+      app.get('/page', async () => ({ text: 'x'.repeat(100_000) }))
       app.get('/held', async () => await new Promise(() => {}))
     }
   })
@@ -122,6 +123,18 @@ t.test("requests pipelined on one connection share the connection's bound", asyn
   t.ok(app.responses.unsentBytes <= 11 * megabyte, `${app.responses.unsentBytes} bytes`)
   socket.destroy()
   await until('a lost connection frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
+})
+
+t.test('a page is counted from the moment that the operating system takes no more, and its connection is closed if nothing is read', async (t) => {
+  const { app, ended, connections, origin } = await open(t, { writeTimeoutMs: 1000 })
+  const { socket } = await slowReader(t, origin, requestText('GET', '/page', of('a')))
+  for (let sent = 1; sent < 1000 && app.responses.unsentBytes === 0; sent++) {
+    await until('the page was sent', () => ended.length === sent)
+    if (app.responses.unsentBytes === 0) socket.write(requestText('GET', '/page', of('a')))
+  }
+  t.equal(app.responses.unsentBytes, 100_011)
+  await once(connections[0]!, 'close')
+  t.equal(app.responses.unsentBytes, 0)
 })
 
 t.test('a write beyond the bound loses its connection, and gets no error status', async (t) => {
