@@ -26,7 +26,8 @@ export interface InsertParts {
  * defaults. An upsert writes the rows of each set of columns separately.
  */
 export type Rows =
-  | { readonly kind: 'one' }
+  /** `isSmall`: the returned record is far below the limit of a result. */
+  | { readonly kind: 'one', readonly isSmall?: boolean }
   | { readonly kind: 'json' }
   | { readonly kind: 'each', readonly rows: readonly InputRow[] }
   | { readonly kind: 'groups', readonly groups: readonly RowGroup[] }
@@ -59,7 +60,7 @@ export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft, event
     key.columns.some((column) => names.has(column) || table.columns.get(column)?.hasDefault === true)
   )
   const form: Form = rows.kind === 'one'
-    ? { kind: 'record', unique: true }
+    ? { kind: 'record', unique: true, ...rows.isSmall === true && { isSmall: true } }
     : { kind: 'records', ...(conflict !== undefined && { expected: draft.add(bindCount, 'bigint') }) }
   const kind = conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, draft)
   const returning = conflict === undefined ? '' : returnMade(table, alias)

@@ -1,13 +1,15 @@
 /** The common parts of all writes: references within the tenant, and the response from the written rows. */
 import { type Catalogue, type ForeignKey, type Table, tenantColumn } from '../database/catalogue.js'
 import { hasEmbeds, selectList } from './embed.js'
+import type { Selection } from './field.js'
 import { tenantPlaceholder, where } from './filter.js'
 import { boundedRowText, boundedText, columnOf, type Draft, freeName, quote, tableName } from './sql.js'
 import type { Subject } from './subject.js'
 
 /** The number and form of the returned rows. */
 export type Form =
-  | { readonly kind: 'record', readonly unique: boolean }
+  /** `isSmall`: the record is far below the limit of a result. */
+  | { readonly kind: 'record', readonly unique: boolean, readonly isSmall?: boolean }
   /** `expected`: a placeholder of the number of rows; with fewer rows the statement fails as a conflict and writes nothing. */
   | { readonly kind: 'records', readonly expected?: string }
 
@@ -44,6 +46,9 @@ export function selectWritten (
   const rendering = { schema: catalogue.schema, draft }
   const [only] = writes
   const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
+  if (plain && only !== undefined && form.kind === 'record' && form.isSmall === true && isWhole(selection)) {
+    return `${only.text} returning row_to_json(${alias}.*)::text`
+  }
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
   const w = draft.alias()
   const rows = plain
@@ -51,6 +56,12 @@ export function selectWritten (
     : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, subject, w, draft))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${selectResult(rows, record, form)}`
+}
+
+/** Whether the records have exactly the columns of the table, in its order. */
+function isWhole ({ table, fields }: Selection): boolean {
+  const names = [...table.columns.keys()]
+  return fields.length === names.length && fields.every((field, index) => field.kind === 'column' && field.name === names[index])
 }
 
 /** `w as (...)`: the written rows in the order of the response. */
