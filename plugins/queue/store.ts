@@ -32,7 +32,7 @@ export type JobAttempt = Pick<TakenJob, 'id' | 'retries'>
 /** A name of jobs that this process has room for. */
 export interface Want {
   readonly task: string
-  /** The id of the tenant whose turn is next. Tenants take turns in the order of their ids; after the last one the first follows. */
+  /** Tenants take turns in the order of their ids, from this text on; after the last one the first follows. */
   readonly from: string
   readonly capacity: number
 }
