@@ -9,7 +9,13 @@ import { pages } from './markdown.js'
 const isNoMessage = /[{}()<>=;*[]|^(?:[A-Z][\w-]*: |\d{3} |npx |npm |docker |tenantry |await |select )|\d{3} \{/
 /** Stands for a value: an ellipsis, a quoted text, a number, a setting. */
 const value = /\s*(?:\.\.\.|…|"[^"]*"|\b[NX]\b|\b\d+\b|\b[A-Z]+(?:_[A-Z]+)+\b)\s*/
-const ofOthers = ['add constraint', 'unrecognized configuration parameter', 'connect ECONNREFUSED', 'No space left on device']
+const ofOthers = [
+  'add constraint',
+  'unrecognized configuration parameter',
+  'connect ECONNREFUSED',
+  'No space left on device',
+  'permission denied'
+]
 
 const sources = ['lib', 'plugins', 'bin'].flatMap((folder) =>
   readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
