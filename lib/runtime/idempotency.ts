@@ -55,6 +55,8 @@ export function keptOf (reply: RouteReply, body: string): KeptResponse {
 
 /** The work for the key within the route's transaction. */
 export interface Once {
+  /** For a write that runs its own transaction. */
+  readonly claim: IdempotencyClaim
   /** Records that the route has written. Rejects if another request has taken over the key, so that the transaction rolls back. */
   written(session: Session): Promise<void>
   /** Records the write and stores the response body. */
@@ -80,6 +82,7 @@ export async function once (
   let isStored = false
   try {
     const body = await work({
+      claim,
       written: (session) => run(session, claim.mark),
       async answered (session, body) {
         const keeping = claim.keeping(keptOf(reply, body))

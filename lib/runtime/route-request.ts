@@ -191,7 +191,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   async #runWorkflow (workflow: NonNullable<CompiledRoute['workflow']>, form: RouteCall['receivedForm'], scope: Scope): Promise<string> {
     const { route, request, reply, origin: { placeOf } } = this
     if (form !== null) await this.services.engine.transaction({ tenant: scope.tenant?.id ?? noTenant }, form.complete)
-    return this.services.runWorkflow(workflow, { route, request, reply, scope, placeOf })
+    return this.services.runWorkflow(workflow, { route, request, reply, scope, placeOf, claim: this.#once?.claim })
   }
 
   /** Sends 304 if the caller already has the current version. */

@@ -8,6 +8,7 @@ import type { CompiledRouteWorkflow } from '../compiler/workflow.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { CompiledCall } from '../connectors/types.js'
 import type { Engine } from '../database/engine.js'
+import type { IdempotencyClaim } from '../database/idempotency-claim.js'
 import type { PlaceOf } from '../expressions/condition.js'
 import type { Scope } from '../expressions/types.js'
 import type { DocumentStore } from '../firestore/types.js'
@@ -98,6 +99,8 @@ export interface WorkflowStart<Request, Reply> {
   readonly reply: Reply
   readonly scope: Scope
   readonly placeOf: PlaceOf
+  /** Of the request's idempotency key. */
+  readonly claim: IdempotencyClaim | undefined
 }
 
 /** The document that contains a route. */

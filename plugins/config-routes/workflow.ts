@@ -27,7 +27,7 @@ export async function runRouteWorkflow (
   started.copies?.(around, 0)
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
-  if (started.async) return enqueue(started, serving, request, scope, user)
+  if (started.async) return enqueue(started, serving, start, scope, user)
   return await asRun(serving.limits, user, async () => {
     const { id, result, form, scope: ended, length } = await runInRequest(started.workflow, scope, start, serving)
     return bodyOf(start.route, id, { text: result, form }, ended, length)
@@ -45,7 +45,7 @@ function withInput (
 async function enqueue (
   { workflow }: CompiledRouteWorkflow,
   { workflows: runs }: WorkflowServing,
-  request: RouteCall,
+  { request, claim }: WorkflowStart<RouteCall, RouteReply>,
   scope: Scope,
   user: ReturnType<typeof limitedUser>
 ): Promise<string> {
@@ -56,7 +56,8 @@ async function enqueue (
     workflow,
     scope,
     limitedUser: user,
-    request
+    request,
+    claim
   })
   return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { CacheStore } from '../../lib/cache/store.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { Engine } from '../../lib/database/engine.js'
+import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { readAs } from '../../lib/document/reader.js'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -20,6 +21,7 @@ import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
 import { readingOf, refuse } from '../../lib/tenant-document/read.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
+import type {} from '../idempotency/index.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { SyncJournal } from './journal.js'
@@ -40,6 +42,8 @@ interface StartInRequest {
   readonly request: RouteCall
   readonly reply: RouteReply
   readonly placeOf?: PlaceOf
+  /** Of the request's idempotency key. */
+  readonly claim?: IdempotencyClaim | undefined
   /** Bytes of a workflow that is compiled for this run alone. */
   readonly compiledBytes?: number
 }
@@ -48,11 +52,11 @@ interface StartInRequest {
 export async function runInRequest (
   workflow: CompiledWorkflow,
   scope: Scope,
-  { request, reply, placeOf, compiledBytes = 0 }: StartInRequest,
+  { request, reply, placeOf, claim, compiledBytes = 0 }: StartInRequest,
   { engine, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
   const tenant = scope.tenant?.id ?? noTenant
-  const journal = new SyncJournal(workflow.timed, engine, { tenant })
+  const journal = new SyncJournal(workflow.timed, engine, { tenant }, claim)
   const held = engine.resultMemory.hold(tenant)
   held.text(runBytes + compiledBytes)
   // It is parsed. Bodies without this header count in plugins/responses only.
@@ -98,10 +102,11 @@ export function createInRequest (app: FastifyInstance) {
     const { engine, workflows } = app
     const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }
     const webhooks = webhooksOf()
+    const claim = request.idempotency ?? undefined
     return await asRun(limitsOf(), limitedUser(request), async () => {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
       try {
-        const { id, result } = await runInRequest(workflow, { ...scope, secrets, events }, { request, reply, compiledBytes }, parts)
+        const { id, result } = await runInRequest(workflow, { ...scope, secrets, events }, { request, reply, claim, compiledBytes }, parts)
         return await sendText(reply, completedBody(id, result))
       } finally {
         // The steps before the failed one have already taken effect.

@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { isOutage } from '../../lib/database/failures.js'
+import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { BoundQuery, ResultForm } from '../../lib/expressions/types.js'
 
@@ -33,8 +34,10 @@ export interface Journal {
   /**
    * Runs the statements of a database step and resolves with the result of `run`. If the journal stores outcomes, statements and outcome
    * are one transaction: nothing is written if `run` rejects. `run` may be called again after a serialization failure.
+   *
+   * @param writes whether the statements write
    */
-  database(step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
+  database(step: string, run: (text: RunText) => Promise<StepOutcome>, writes: boolean): Promise<StepOutcome>
   finished(step: string, outcome: StepOutcome): void | Promise<void>
   /** Whether the step has made a call, in this or an earlier attempt, that may have been charged. */
   wasSent(step: string): boolean
@@ -55,17 +58,28 @@ export class SyncJournal implements Journal {
   readonly isRepeated = false
   readonly #sent = new Set<string>()
 
-  constructor (private readonly timed: boolean, private readonly engine: Engine, private readonly options: SessionOptions) {}
+  /** @param claim the idempotency key of the request, which a write marks in its transaction */
+  constructor (
+    private readonly timed: boolean,
+    private readonly engine: Engine,
+    private readonly options: SessionOptions,
+    private readonly claim?: IdempotencyClaim
+  ) {}
 
   outcome (): undefined {}
 
   started (): void {}
 
   /** A step with a timeout is a transaction, so that its writes can be rolled back. */
-  database (_step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome> {
+  database (_step: string, run: (text: RunText) => Promise<StepOutcome>, writes: boolean): Promise<StepOutcome> {
     const { timed, engine, options } = this
-    if (!timed) return run(({ statement, values }) => engine.text(statement, values, options))
-    return engine.transaction(options, (session) => run(({ statement, values }) => session.text(statement, values)))
+    const claim = writes ? this.claim : undefined
+    if (!timed && claim === undefined) return run(({ statement, values }) => engine.text(statement, values, options))
+    return engine.transaction(options, async (session) => {
+      const outcome = await run(({ statement, values }) => session.text(statement, values))
+      if (claim !== undefined) requireMark(await session.rows(claim.mark, claim.mark.values))
+      return outcome
+    })
   }
 
   finished (): void {}

@@ -1,6 +1,8 @@
 /** `app.workflows`: asynchronous runs of workflows. */
 import type { FastifyInstance } from 'fastify'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { type IdempotencyClaim, markClaim } from '../../lib/database/idempotency-claim.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -56,6 +58,8 @@ export interface NewRun {
   readonly actor?: Actor | undefined
   /** The request that starts the run. Its rights are those of the tools of steps. Default: none, steps then call open routes only. */
   readonly request?: RouteCall | undefined
+  /** The idempotency key of the request, unless the actor has it. */
+  readonly claim?: IdempotencyClaim | undefined
 }
 
 interface StartedRun {
@@ -98,6 +102,7 @@ export interface RunParts {
 /** The data of a run's job. */
 interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
+  readonly claim?: IdempotencyClaim | undefined
   /** For a run that a schedule starts. */
   readonly due?: DueTime
 }
@@ -108,7 +113,10 @@ export function createWorkflowRuns ({ app, store, documents, steps, callers }: R
   // The id of its job is that of the run.
   const sendRow = app.queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
-    for (const { id, row: { due } } of sent) if (due !== undefined) await passDue(transaction, due, id)
+    for (const { id, row: { due, actor, claim = actor?.claim } } of sent) {
+      if (due !== undefined) await passDue(transaction, due, id)
+      if (claim !== undefined) await markClaim<SystemTables>(transaction, claim)
+    }
     const at = new Date()
     const entries = sent.flatMap(({ id, tenant, row: { actor, workflow } }) =>
       actor === undefined ? [] : [{ tenant, action: 'workflow.run', actor, target: id, details: { workflow }, at } as const]
@@ -127,10 +135,10 @@ export function createWorkflowRuns ({ app, store, documents, steps, callers }: R
     documents,
     steps,
     callers,
-    async start ({ tenant, user, workflow, scope, limitedUser = null, actor, request }) {
+    async start ({ tenant, user, workflow, scope, limitedUser = null, actor, request, claim }) {
       const status = user === null ? createStatusToken() : undefined
       const caller = request === undefined || !workflow.usesTools ? undefined : await callers.store(request)
-      const own = { user, scope: scopeText(workflow, scope, caller), tokenHash: status?.hash ?? null, actor }
+      const own = { user, scope: scopeText(workflow, scope, caller), tokenHash: status?.hash ?? null, actor, claim }
       const id = await asRun(limits(), limitedUser, () => send(tenant, workflow, own))
       const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
       return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }

@@ -59,7 +59,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
   }
   let outcome
   try {
-    outcome = await journal.database(id, run)
+    outcome = await journal.database(id, run, query.write)
   } catch (error) {
     // The connection was lost, but the commit may have happened.
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)

@@ -152,6 +152,43 @@ test("a declared route stores its response in its write's transaction", async (t
   t.match((await keysOf(app)).map(({ state }) => state), ['answered', 'answered', 'answered'])
 })
 
+test('runs of workflows and writes of their steps are not repeated if the response was lost', async (t) => {
+  const steps = [{ id: 'write', type: 'database' as const, operation: 'insert', table: 'notes', data: { text: '{{input.text}}' } }]
+  const call = { id: 'call', type: 'integration' as const, integration: 'nowhere', action: 'call' }
+  const app = await testServer(t, {
+    ...document,
+    queue: { workers: 0 },
+    workflows: [{ id: 'write', steps }],
+    routes: [
+      ...document.routes ?? [],
+      { method: 'post', path: '/later', workflow: { ref: 'write', async: true } },
+      { method: 'post', path: '/now', workflow: { ref: 'write' } },
+      { method: 'post', path: '/failing', workflow: { steps: [...steps, call] } }
+    ]
+  }, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  // Responses cannot be stored, as if the process died before.
+  await sql`create function lost() returns trigger language plpgsql as $$ begin raise 'lost'; end $$`.execute(app.db)
+  await sql`create trigger lost before update on tenantry.idempotency_keys for each row when (new.state = 'answered') execute function lost()`
+    .execute(app.db)
+  const input = { text: 'once' }
+  const run = { ref: 'write', input }
+  const sent = [
+    ['POST /later', input, 202],
+    ['POST /now', input, 200],
+    ['POST /failing', input, 502],
+    ['POST /agent/workflow/run', { ...run, async: false }, 200],
+    // In one batch.
+    ...Array.from({ length: 5 }, () => ['POST /agent/workflow/run', run, 202] as const)
+  ] as const
+  const send = ([target, body]: typeof sent[number], index: number) => acme(target, { body, ...under(`lost-${index}`) })
+  t.same((await Promise.all(sent.map(send))).map(({ status }) => status), sent.map(([,, status]) => status))
+  await pass(app, 121)
+  for (const response of await Promise.all(sent.map(send))) refused(t, response, 409, 'IDEMPOTENCY_ANSWER_LOST')
+  t.equal(await notesOf(t, app), 3)
+  t.match((await acme('GET /agent/workflow/runs')).body['pagination'], { total: 6 })
+})
+
 test('a tenant has a limited number of keys, and anonymous callers use none of them', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })

@@ -366,7 +366,7 @@ async function isRefused (t: Test): Promise<void> {
   const refuses = async (journal: Journal, step: string) => {
     await t.rejects(async () => await journal.started(step), Interrupted)
     await t.rejects(async () => await journal.finished(step, completed), Interrupted)
-    await t.rejects(journal.database(step, writing(step)), Interrupted)
+    await t.rejects(journal.database(step, writing(step), true), Interrupted)
   }
 
   const first = await taken()
@@ -380,7 +380,7 @@ async function isRefused (t: Test): Promise<void> {
   t.same(await store.heldOf(tenantRef('a'), [first, second]), new Set([id]))
 
   const ofSecond = await journalOf(second)
-  await ofSecond.database('written', writing('written'))
+  await ofSecond.database('written', writing('written'), true)
   await refuses(ofSecond, 'written')
   await ofSecond.started('called')
   await ofSecond.finished('called', completed)
