@@ -67,12 +67,13 @@ export function watchSilence ({ notices, processOf, busy, onLost }: SilenceWatch
   return () => clearInterval(timer)
 }
 
-/** The bytes of a connection so far while it waits for the database; null if it waits for nothing, or data waits to be read. */
+/** The bytes of a connection so far while it waits for the database; null if it waits for nothing, or data waits to be read or sent. */
 function silentBytes (client: object): number | null {
   if (!(client instanceof pg.Client)) return null
   const { stream } = client.connection
   // The time-out is set while a result is pending.
-  const waits = stream instanceof Socket && (stream.timeout ?? 0) > 0 && !stream.isPaused() && stream.readableLength === 0
+  if (!(stream instanceof Socket) || (stream.timeout ?? 0) === 0) return null
+  const waits = !stream.isPaused() && stream.readableLength === 0 && stream.writableLength === 0
   return waits ? stream.bytesRead + stream.bytesWritten : null
 }
 
