@@ -31,8 +31,8 @@ export function faultPlaceOf (text: string): Pick<FirstFault, 'line' | 'column'>
   }
 }
 
-const largeBody = 65_536 // bytes, from which reading a body takes a turn of its account
-const maxWaiting = 50 // large bodies of an account that wait in memory for their turn
+const largeBody = 4096 // bytes, from which reading a body takes a turn of its account: with many keys it takes half a millisecond
+const maxWaiting = 1000 // bodies of an account that wait for their turn; plugins/responses bounds their bytes
 const retryAfter = 1 // s
 
 export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffer> {
@@ -79,7 +79,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     if (yielder.waiting >= maxWaiting) {
       return done(
         failure('responsesBusy', {
-          message: 'Too many large bodies of this tenant are waiting: try again',
+          message: 'Too many bodies of this tenant are waiting: try again',
           ...retryIn(retryAfter)
         })
       )
