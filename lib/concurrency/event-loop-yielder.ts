@@ -14,6 +14,8 @@ export interface Yielder {
   shouldYield(): boolean
   /** Resolves when the next piece may begin. Other accounts that wait have their turn first. */
   yield(): Promise<void>
+  /** The piece begins now, without a turn: for work that must not wait, such as in a transaction. */
+  begin(): void
   /** The piece has ended. `allocated`: bytes of large buffers and texts that it made; collecting them takes the loop's time later. */
   done(allocated?: number): void
   /** The number of waiting pieces of the account. */
@@ -112,6 +114,7 @@ export class EventLoopTurns {
     return {
       shouldYield: () => this.#due(account),
       yield: () => this.#rest(account),
+      begin: () => this.#start(account),
       done: (allocated) => this.#done(allocated),
       get waiting () {
         return line()
@@ -126,6 +129,12 @@ export class EventLoopTurns {
     if (this.#spent >= turn || this.#pauseOf(account, start) > burst) return true
     this.#piece = { account, start }
     return false
+  }
+
+  #start (account: string): void {
+    this.#done()
+    this.#begin()
+    this.#piece = { account, start: this.#clock.now() }
   }
 
   #rest (account: string): Promise<void> {
@@ -248,7 +257,11 @@ export function tenantAccount (tenant: TenantId): string {
   return `tenant ${tenant}`
 }
 
-/** The yielder of a tenant; the others share the server's own, which never pauses. */
+/** The account of a tenant; the others share the server's own, which never pauses. */
+export function accountOfTenant (tenant: TenantRef): string {
+  return isTenant(tenant) ? tenantAccount(tenant) : ''
+}
+
 export function createYielder (tenant: TenantRef = serverRef): Yielder {
-  return turns.yielder(isTenant(tenant) ? tenantAccount(tenant) : '')
+  return turns.yielder(accountOfTenant(tenant))
 }

@@ -12,7 +12,12 @@ export interface AccountCall extends Pick<FastifyRequest, 'auth' | 'ip'> {
 /** The tenant of the token, or else the address, so that a caller without a token cannot use up a tenant's share. */
 export function accountOf ({ auth, tenant, ip }: AccountCall, trustsHeader: boolean): string {
   const id = auth?.tenant_id ?? (trustsHeader ? tenant?.id : undefined)
-  return id === undefined ? `address ${addressKey(ip)}` : tenantAccount(tenantIdOf(id))
+  return id === undefined ? addressAccount(addressKey(ip)) : tenantAccount(tenantIdOf(id))
+}
+
+/** `key`: of `addressKey`. */
+export function addressAccount (key: string): string {
+  return `address ${key}`
 }
 
 /** A trusted header names the tenant of a request. */

@@ -1,8 +1,9 @@
 /** One websocket: the identity first, then messages, all within limits. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
+import { accountOfTenant, turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
-import { addressKey } from '../../lib/http/account.js'
+import { addressAccount, addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
@@ -46,9 +47,12 @@ export function serveConnection (
   const raw = request.raw.socket
   let client: Client | null = null
   let isEnded = false
-  let isIdentifying = false
+  /** Messages wait for the identity, or for a turn. */
+  let isHeld = false
+  /** No more messages about rooms are read. */
+  let isFull = false
   let rooms: Promise<void> = Promise.resolve()
-  let earlier: string[] = []
+  let unread: string[] = []
   let room = maxMessagesPerSecond
   let counted = now()
   let isGathering = false
@@ -97,7 +101,7 @@ export function serveConnection (
 
   function release (): void {
     isEnded = true
-    earlier = []
+    unread = []
     clearTimeout(waiting)
     if (client !== null) core.close(client)
   }
@@ -125,18 +129,35 @@ export function serveConnection (
     return false
   }
 
-  /** Messages that arrive meanwhile wait in the paused socket. */
   function begin (credential: Credential): void {
-    isIdentifying = true
-    socket.pause()
-    identify(credential, request, reply).then(open, refuse).finally(() => {
-      isIdentifying = false
-      if (isEnded) return
-      const texts = earlier
-      earlier = []
-      for (const text of texts) take(text)
-      if (pausedAt === null) socket.resume()
+    hold(identify(credential, request, reply).then(open, refuse))
+  }
+
+  /** Messages that arrive meanwhile wait in the paused socket. `until` does not reject. */
+  function hold (until: Promise<void>): void {
+    isHeld = true
+    pause()
+    until.finally(() => {
+      isHeld = false
+      takeUnread()
+      resume()
     })
+  }
+
+  function pause (): void {
+    if (pausedAt !== null) return
+    pausedAt = now()
+    socket.pause()
+  }
+
+  /** The messages that the client was allowed to send meanwhile arrive at once. */
+  function resume (): void {
+    if (pausedAt === null || isHeld || isFull || isEnded) return
+    const at = now()
+    room = Math.min(maxMessagesPerSecond, room + allowance(pausedAt - counted)) + allowance(at - pausedAt)
+    counted = at
+    pausedAt = null
+    socket.resume()
   }
 
   async function open (identity: Identity): Promise<void> {
@@ -167,6 +188,21 @@ export function serveConnection (
     }
     const isRefused = isFailure(known, 'tenantRequired') || isFailure(known, 'tenantInvalid') || statusCode === 403 || statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
+  }
+
+  /** In turns of the tenant: a message with many keys takes milliseconds, and a tenant can have many connections. */
+  function takeUnread (): void {
+    while (!isHeld) {
+      const [text] = unread
+      if (text === undefined) return
+      const account = client === null ? addressAccount(connection.address) : accountOfTenant(client.identity.tenant)
+      const yielder = turns.yielder(account)
+      turns.noteRequest(account)
+      if (yielder.shouldYield()) return hold(yielder.yield())
+      unread.shift()
+      take(text)
+      yielder.done()
+    }
   }
 
   /** A fault of the server fails the message, and not the process. */
@@ -227,25 +263,17 @@ export function serveConnection (
   }
 
   function inOrder (work: () => Promise<void>, failed: (error: unknown) => void): void {
-    if (++waitingForRooms === maxWaiting && pausedAt === null) {
-      pausedAt = now()
-      socket.pause()
+    if (++waitingForRooms === maxWaiting) {
+      isFull = true
+      pause()
     }
     rooms = rooms.then(async () => {
       if (!isEnded) await work()
     }).catch(failed).finally(() => {
-      waitingForRooms--
-      if (waitingForRooms === 0 && pausedAt !== null) read(pausedAt)
+      if (--waitingForRooms > 0) return
+      isFull = false
+      resume()
     })
-  }
-
-  /** Reads again. The messages that the client was allowed to send meanwhile arrive at once. */
-  function read (since: number): void {
-    pausedAt = null
-    const at = now()
-    room = Math.min(maxMessagesPerSecond, room + allowance(since - counted)) + allowance(at - since)
-    counted = at
-    socket.resume()
   }
 
   socket.on('message', (data, isBinary) => {
@@ -257,8 +285,8 @@ export function serveConnection (
     }
     const text = String(data)
     outlet.bytes += Buffer.byteLength(text)
-    if (isIdentifying) earlier.push(text)
-    else take(text)
+    unread.push(text)
+    takeUnread()
   })
   // Pongs take memory too.
   socket.on('ping', () => {

@@ -74,8 +74,10 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   ): Promise<void> {
     if (room === undefined) return
     if (room.members.size <= fewMembers && !room.isSending) {
+      const yielder = createYielder(room.tenant)
+      yielder.begin()
       for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, type)
-      return
+      return yielder.done()
     }
     // A client sends its next message when this one is sent. Other senders do not wait.
     if (except === null && type === 'message' && room.queuedBytes + text.length > maxQueuedBytes) {

@@ -14,6 +14,7 @@ export function holdInPause (t: Test, tenant: string): { end(): void } {
       new Promise((resolve) => {
         waiting.push(resolve)
       }),
+    begin: () => {},
     done: () => {},
     get waiting () {
       return waiting.length

@@ -64,6 +64,20 @@ t.test('an account with long work pauses while other accounts send requests', as
   t.ok(took <= 600, 'the account is not starved')
 })
 
+t.test('work that does not wait for a turn counts like other work', async (t) => {
+  const paces = startPaces()
+  const yielder = paces.turns.yielder('tenant a')
+  yielder.begin()
+  yielder.done()
+  for (const account of ['tenant a', 'tenant b']) paces.turns.noteRequest(account)
+  yielder.begin()
+  paces.time += 10
+  yielder.done()
+  await paces.turn()
+  t.ok(yielder.shouldYield(), 'the account pauses')
+  t.notOk(paces.turns.yielder('tenant b').shouldYield(), 'others do not')
+})
+
 t.test('an account with long work all the time gets a tenth of the loop', async (t) => {
   const paces = startPaces()
   const starts: number[] = []

@@ -5,7 +5,9 @@ import { request } from 'node:http'
 import { connect as tcp } from 'node:net'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -120,6 +122,27 @@ test('a client whose messages about rooms wait for the database is not read furt
   await lock
   await client.next(({ ref }) => ref === 'ping')
   for (let ref = 0; ref < 40; ref++) t.match(await client.next((message) => message['ref'] === ref), { type: 'ack' })
+})
+
+test('messages of a tenant with long work wait for its turns, in order, and those of other tenants do not', async (t) => {
+  const { connect: join } = await open(t)
+  const [one, two, other] = [await join('acme'), await join('acme'), await join('globex')]
+  for (const client of [one, two]) t.match(await client.ask({ type: 'join', room: 'a' }), { type: 'ack' })
+  const pause = holdInPause(t, 'acme')
+  for (const client of [one, two]) {
+    for (let number = 0; number < 40; number++) client.send({ type: 'message', room: 'a', data: number, ref: number })
+  }
+  await until('both wait', () => turns.yielder('tenant acme').waiting === 2)
+  await other.settle()
+  const received = ({ messages }: typeof one, type: string) => messages.filter((message) => message['type'] === type)
+  t.same([one, two].flatMap((client) => [...received(client, 'ack'), ...received(client, 'message')]), [])
+  pause.end()
+  await until('all have arrived', () => [one, two].every((client) => received(client, 'ack').length + received(client, 'message').length === 80))
+  const all = Array.from({ length: 40 }, (_, number) => number)
+  for (const client of [one, two]) {
+    t.same(received(client, 'ack').map(({ ref }) => ref), all)
+    t.same(received(client, 'message').map(({ data }) => data), all)
+  }
 })
 
 test('the state of a member keeps every digit of its numbers', async (t) => {
