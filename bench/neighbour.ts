@@ -8,7 +8,8 @@
  *   --seconds N      duration of a slice (default 2)
  *   --slices N       slices of each kind for each attack (default 7)
  *   --rate N         requests a second of the other tenant (default 200)
- *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
+ *   --attacks LIST   which of expressions,slowReaders,manyKeys,bodies,computed,saves,slowQueries,largeResponses,flood,all
+ *                    (default all of them)
  */
 import { randomBytes } from 'node:crypto'
 import { cpus } from 'node:os'
@@ -203,6 +204,7 @@ async function firstUses ({ url }: Subject): Promise<void> {
     ['/tenant/config', { routes: [] }],
     ['/echo', {}],
     ['/upstream'],
+    ['/computed'],
     ['/items?limit=1']
   ]
   for (const [path, body] of uses) {

@@ -13,6 +13,7 @@ import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { traceOf } from '../log/trace-context.js'
 import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
+import { inTurnIf, isLongRequest, unrefused } from './computing.js'
 import { type Once, once } from './idempotency.js'
 import { type Guarding, guardingOf } from './precondition.js'
 import type { RouteCall } from './route-call.js'
@@ -51,7 +52,9 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
-    this.validate()
+    const { headers, url, tenant } = this.request
+    const turn = { tenant, length: 0, turns: unrefused }
+    await inTurnIf(isLongRequest(headers, url.length), turn, () => this.validate())
     if (this.route.permissions.length > 0) await this.authorize()
     return await this.receive()
   }

@@ -15,6 +15,7 @@ import type { RouteReply } from '../http/route-reply.js'
 import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
+import { inTransaction, inTurn, inTurnIf, isLong, isLongRequest, type Turns, unrefused } from './computing.js'
 import type { Once } from './idempotency.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
 import type { Calls, RouteServices } from './services.js'
@@ -59,28 +60,40 @@ async function run (
   /** Set if the response is made in the transaction of the writes. */
   let body: string | undefined
   const isWhole = (writes || form !== null) && !calls
+  const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
+  const turn = { tenant: scope.tenant, length: 0, turns }
+  // The work in the transaction does not wait.
+  if (isWhole && route.transform !== null) await inTurn(turn, () => {})
   const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
-      const stores: Stores = { sql: (bound) => session.text(bound.statement, bound.values), documents: firestore, held }
+      const sql = (bound: BoundQuery) => session.text(bound.statement, bound.values)
+      const stores: Stores = { sql, documents: firestore, held, turns: inTransaction }
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
       const result = await runQueries(route, scope, stores)
       if (isWhole) {
-        body = bodyOf(route, result, scope)
+        body = await bodyOf(route, result, scope, inTransaction)
         reportCreated(result, caller)
         await once?.answered(session, body)
       } else if (writes) await once?.written(session)
       return result
     })
-    : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore, held })
+    : await runQueries(route, scope, {
+      sql: (bound) => engine.text(bound.statement, bound.values, options),
+      documents: firestore,
+      held,
+      turns
+    })
   if (isWhole) once?.kept()
   // The written rows name the files, even if a later call fails.
   if (isWhole || writes) form?.keep()
   if (written !== undefined) await written()
   if (body !== undefined) return body
   const last = calls ? await runIntegrations(route, scope, caller) : null
-  const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), resultKind: 'value' as const } : result
-  const shownBody = bodyOf(route, shown, scope, last)
+  const shown = calls && route.queries.length === 0
+    ? { text: await inTurn(turn, () => stringifyJson(last?.result ?? null)), resultKind: 'value' as const }
+    : result
+  const shownBody = await bodyOf(route, shown, scope, turns, last)
   reportCreated(result, caller)
   return shownBody
 }
@@ -104,15 +117,15 @@ async function runOnFirestore (
   if (form !== null) await engine.transaction(options, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(async (documents) => {
-      const stores = { sql, documents, held }
+      const stores = { sql, documents, held, turns: inTransaction }
       if (guard !== undefined) await guard.check(stores)
       return runQueries(route, scope, stores)
     })
-    : await runQueries(route, scope, { sql, documents: firestore, held })
+    : await runQueries(route, scope, { sql, documents: firestore, held, turns: unrefused })
   form?.keep()
   if (written !== undefined) await written()
   const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
-  const body = bodyOf(route, result, scope, last)
+  const body = await bodyOf(route, result, scope, unrefused, last)
   reportCreated(result, caller)
   if (once !== undefined) {
     await engine.transaction(options, (session) => once.answered(session, body))
@@ -132,6 +145,7 @@ export interface Stores {
   readonly documents: DocumentSession | null
   /** Set if results wait for a further query or call. */
   readonly held?: HeldResults | undefined
+  readonly turns: Turns
 }
 
 interface LastCall {
@@ -148,11 +162,25 @@ interface Result {
 /** The body of a read-only route, read from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
   route.copies?.response?.(scope, 0)
-  return bodyOf(route, await runQueries(route, scope, stores), scope)
+  return bodyOf(route, await runQueries(route, scope, stores), scope, stores.turns)
 }
 
 /** `last`: the call whose result becomes the response if the route has no queries. */
-function bodyOf (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null = null): string {
+async function bodyOf (
+  route: CompiledRoute,
+  result: Result,
+  scope: Scope,
+  turns: Turns,
+  last: LastCall | null = null
+): Promise<string> {
+  const { length } = result.text
+  const { transform, response, integrations } = route
+  const isCopied = isLong(length) || isLongRequest(scope.headers) || integrations.length > 0
+  const mayTakeLong = transform !== null || (response !== null && isCopied)
+  return await inTurnIf(mayTakeLong, { tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
+}
+
+function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null): string {
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
@@ -209,7 +237,11 @@ async function resultOf (
   route.copies?.queries[index]?.(scope, length)
   const result = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
   if (stores.held !== undefined) count(result.text, query, route, stores.held)
-  if (route.readsResults) scope.results[query.key] = parseResult(result.text)
+  if (route.readsResults) {
+    const { text } = result
+    const turn = { tenant: scope.tenant, length: text.length, turns: stores.turns }
+    scope.results[query.key] = await inTurnIf(isLong(text.length), turn, () => parseResult(text))
+  }
   return result
 }
 
@@ -220,8 +252,8 @@ function count ({ length }: string, { write }: RouteQuery, { readsResults }: Com
   if (!write) held.requireRoom()
 }
 
-async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Promise<Result> {
-  const bound = query.bind(scope)
+async function rowsOf (query: CompiledQuery, scope: Scope, { sql, turns }: Stores): Promise<Result> {
+  const bound = await inTurnIf(isLongRequest(scope.headers), { tenant: scope.tenant, length: 0, turns }, () => query.bind(scope))
   let text
   try {
     text = found(query, await sql(bound))

@@ -7,6 +7,7 @@ import type { RouteReply } from '../../lib/http/route-reply.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { inTurnIf, isLong, unrefused } from '../../lib/runtime/computing.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { WorkflowStart } from '../../lib/runtime/services.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
@@ -30,7 +31,10 @@ export async function runRouteWorkflow (
   if (started.async) return enqueue(started, serving, start, scope, user)
   return await asRun(serving.limits, user, async () => {
     const { id, result, form, scope: ended, length } = await runInRequest(started.workflow, scope, start, serving)
-    return bodyOf(start.route, id, { text: result, form }, ended, length)
+    const make = () => bodyOf(start.route, id, { text: result, form }, ended, length)
+    const { transform, response } = start.route
+    const mayTakeLong = transform !== null || (response !== null && isLong(result.length + length))
+    return await inTurnIf(mayTakeLong, { tenant: ended.tenant, length: result.length, turns: unrefused }, make)
   })
 }
 

@@ -47,6 +47,13 @@ export function neighbourSections (upstream: string): Pick<ConfigInput, 'customI
       },
       { path: '/texts/:id', method: 'get', requireAuth: true, queries: [{ table: 'texts', operation: 'select', id: '{{params.id}}' }] },
       { path: '/upstream', method: 'get', requireAuth: true, integrations: [{ type: 'upstream', action: 'get' }] },
+      {
+        path: '/computed',
+        method: 'get',
+        requireAuth: true,
+        queries: [{ table: 'items', operation: 'select', limit: 100 }],
+        transform: { fields: { letters: "item.data.text.split('').map(x, x + item.title).size()" } }
+      },
       { path: '/echo', method: 'post', requireAuth: true, response: { ok: true } }
     ]
   }
@@ -120,6 +127,16 @@ export const attacks = {
       turn % 2 === 0
         ? await send(target, signal, statuses, 'POST', '/echo', body)
         : await send(target, signal, statuses, 'GET', '/upstream'))
+  },
+  bodies: async (target, signal, statuses) => {
+    // 6,000 keys of each body's own: few enough to be parsed, in a body of less than 64 KB.
+    const bodies = Array.from({ length: 8 }, (_, body) =>
+      JSON.stringify(Array.from({ length: 600 }, (_, index) =>
+        Object.fromEntries(Array.from({ length: 10 }, (_, key) => [`${body}k${index * 10 + key}`, 1])))))
+    await atOnce(32, signal, async (turn) => await send(target, signal, statuses, 'POST', '/echo', bodies[turn % bodies.length]))
+  },
+  computed: async (target, signal, statuses) => {
+    await atOnce(16, signal, async (turn) => await send(target, signal, statuses, 'GET', `/computed?n=${turn}`))
   },
   saves: async (target, signal, statuses) => {
     await atOnce(2, signal, async (turn) => {
