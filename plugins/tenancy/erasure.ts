@@ -24,9 +24,11 @@ interface Target {
   readonly owned: string
 }
 
+/** @param signal ends the work before its next statement */
 export function createErasure (
   { engine, db, events, firestore }: Pick<FastifyInstance, 'engine' | 'db' | 'events' | 'firestore'>,
-  plans: Plans
+  plans: Plans,
+  signal?: AbortSignal
 ) {
   async function sweep (tenant: Owner): Promise<void> {
     const { schema, tables } = await engine.refresh()
@@ -44,6 +46,7 @@ export function createErasure (
     await inBatches((size) => archive(tenant, size))
     for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
     await firestore?.erase(tenant, async () => {
+      signal?.throwIfAborted()
       const other = db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting')
       return await other.executeTakeFirst() === undefined
     })
@@ -58,6 +61,7 @@ export function createErasure (
   async function inBatches (statement: (size: number) => Promise<number>): Promise<number> {
     let found = 0
     for (let size = batchSize; ;) {
+      signal?.throwIfAborted()
       try {
         const count = await statement(size)
         found += count
@@ -112,7 +116,7 @@ export function createErasure (
 
   async function remove (tenant: Owner, text: string): Promise<number> {
     // In the tenant's own session, which sees its rows under any further policies of the table.
-    return Number(await engine.text({ text }, [tenant], { tenant }))
+    return Number(await engine.text({ text }, [tenant], { tenant, first: { statement: inTurn, values: [tenant] } }))
   }
 
   return {
@@ -132,6 +136,12 @@ export function createErasure (
     }
   }
 }
+
+/**
+ * Servers that erase the same tenant remove one batch after the other. Otherwise a batch that finds only rows that another server is
+ * removing would remove none, as if the table were empty.
+ */
+const inTurn = { text: "select pg_advisory_xact_lock(hashtextextended('tenantry.erasure ' || $1, 0))" }
 
 /** True while no tenant has the id. It is evaluated in the statement's snapshot, which contains no rows of a later tenant with the id. */
 const unowned = "not exists (select from tenantry.tenants where id = $1 and status <> 'deleting')"

@@ -4,10 +4,11 @@
  */
 import type {} from '../../lib/cache/store.js'
 import { everyTenant } from '../../lib/cache/store.js'
+import { failure } from '../../lib/errors.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { listen, sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
 import { callback, membersOf, whole } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { Tenancy as TenancySchema, type Tenancy as TenancySection } from '../../lib/schema/tenancy.js'
@@ -78,7 +79,9 @@ export default definePlugin<TenancyOptions>({
     const store = createTenantStore(db)
     const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
     const plans = plansOf(app)
-    const erasure = createErasure(app, plans)
+    const stopped = new AbortController()
+    whenStopping(app, async () => stopped.abort(failure('stopping')))
+    const erasure = createErasure(app, plans, stopped.signal)
     const parts = { store, memory, events, erasure }
     const tenants = createTenants(parts, plans, log)
     app.decorate('tenants', tenants)
@@ -104,6 +107,7 @@ export default definePlugin<TenancyOptions>({
       }
     })
 
+    sweepHourly(app, 'data of deleted tenants', tenants.continueDeletions)
     const { maxLifetime } = app.auth
     if (maxLifetime !== Infinity) {
       sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted(store, erasure, maxLifetime, Date.now()))

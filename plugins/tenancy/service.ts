@@ -24,23 +24,60 @@ export interface Tenants {
   update(id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
    * Removes the tenant and all its data. Throws `tenantUnknown`, and `conflict` if rows of others refer to its rows. If it fails
-   * half-way, the tenant stays `deleting`: no request can use it, and another call continues.
+   * half-way, the tenant stays `deleting`: no request can use it. Another call continues, or a server does within the hour.
    */
   delete(id: string, actor?: Actor): Promise<void>
+  /** Continues deletions that have failed, or whose process has ended. */
+  continueDeletions(): Promise<void>
   /** Called within the transaction that removes a tenant, to send a job for example. If a listener fails, the tenant stays `deleting`. */
   onRemoval(listener: RemovalListener): void
   /**
-   * Called on the server that deletes a tenant, when its tables are empty, to remove data outside of tables, such as files. If a listener
-   * fails, the tenant stays `deleting`, and the next call of `delete` calls it again.
+   * Called on the server that deletes a tenant, when its rows are gone, to remove data outside of tables, such as files. If a listener
+   * fails, the tenant stays `deleting`, and the next attempt calls all of them again.
    */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
+
+const maxContinued = 100 // deletions in a row
 
 type RemovalListener = (tenant: TenantId, transaction: Transaction<SystemTables>) => Promise<unknown>
 
 export function createTenants ({ store, memory, events, erasure }: TenancyParts, plans: Plans, log: FastifyBaseLogger): Tenants {
   const removalListeners: RemovalListener[] = []
   const listeners: ((tenant: TenantId) => void | Promise<void>)[] = []
+  /** The deletions of this process. */
+  const deletions = new Map<TenantId, Promise<void>>()
+
+  /** Deletes the data of a closed tenant, and then the tenant. Calls for the same tenant share one deletion. */
+  async function finish (id: TenantId, actor: Actor): Promise<void> {
+    let deletion = deletions.get(id)
+    if (deletion === undefined) {
+      deletion = removeAll(id, actor).finally(() => deletions.delete(id))
+      deletions.set(id, deletion)
+    }
+    await deletion
+  }
+
+  async function removeAll (id: TenantId, actor: Actor): Promise<void> {
+    await erasure.erase(id)
+    // While the tenant is `deleting`: a failed deletion is repeated, and no later tenant with the id has data yet.
+    for (const listener of listeners) {
+      if ((await store.read(id))?.status !== 'deleting') return
+      try {
+        await listener(id)
+      } catch (err) {
+        log.error({ err, tenant: id }, 'a listener for deleted tenants failed: the tenant stays closed')
+        throw err
+      }
+    }
+    await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+      // By this server's clock, which also dates the tokens that it issues, and not by the database's.
+      const at = new Date()
+      if (!await store.remove(transaction, id, at)) return
+      await writeAudit(transaction, { tenant: platformRef, actor, target: id, action: 'tenant.delete', at })
+      for (const listener of removalListeners) await listener(id, transaction)
+    })
+  }
 
   return {
     get (id) {
@@ -72,33 +109,22 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
       throw await store.read(id) === null ? failure('tenantUnknown') : failure('conflict', { message: 'The tenant is being deleted' })
     },
     async delete (id: TenantId, actor = noActor) {
-      const notice = { topic: 'tenant', tenant: id } as const
-      const entry = { tenant: platformRef, actor, target: id } as const
       // From here on every server refuses requests for the tenant.
-      const closed = await events.change(notice, async (transaction) => {
+      const closed = await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
         const done = await store.close(transaction, id)
-        if (done) await writeAudit(transaction, { ...entry, action: 'tenant.update', details: { status: 'deleting' }, at: new Date() })
+        if (done) {
+          const details = { status: 'deleting' }
+          await writeAudit(transaction, { tenant: platformRef, actor, target: id, action: 'tenant.update', details, at: new Date() })
+        }
         return done
       })
       if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
-      await erasure.erase(id)
-      // While the tenant is `deleting`: a failed deletion is repeated, and no later tenant with the id has data yet.
-      for (const listener of listeners) {
-        if ((await store.read(id))?.status !== 'deleting') break
-        try {
-          await listener(id)
-        } catch (err) {
-          log.error({ err, tenant: id }, 'a listener for deleted tenants failed: the tenant stays closed')
-          throw err
-        }
-      }
-      await events.change(notice, async (transaction) => {
-        // By this server's clock, which also dates the tokens that it issues, and not by the database's.
-        const at = new Date()
-        if (!await store.remove(transaction, id, at)) return
-        await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
-        for (const listener of removalListeners) await listener(id, transaction)
-      })
+      await finish(id, actor)
+    },
+    async continueDeletions () {
+      const errors: unknown[] = []
+      for (const id of await store.deleting(maxContinued)) await finish(id, noActor).catch((error: unknown) => errors.push(error))
+      if (errors.length > 0) throw new AggregateError(errors, 'some tenants are still being deleted, since some of their data cannot be removed')
     },
     onRemoval (listener) {
       removalListeners.push(listener)

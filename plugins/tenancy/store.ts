@@ -83,6 +83,11 @@ export function createTenantStore (db: Kysely<SystemTables>) {
         .where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
     },
+    /** Ids of tenants that are being deleted, in any order. */
+    async deleting (limit: number): Promise<TenantId[]> {
+      const rows = await db.selectFrom('tenantry.tenants').select('id').where('status', '=', 'deleting').limit(limit).execute()
+      return rows.map(({ id }) => tenantIdOf(id))
+    },
     /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */
     async remove (writer: Writer, id: TenantId, at: Date): Promise<boolean> {
       const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id')

@@ -1,5 +1,6 @@
 /** `/tenants`, where platform administrators manage tenants, and `/tenant/info`. */
 import { Type } from 'typebox'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
@@ -78,7 +79,7 @@ const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
+export function tenantRoutes (app: FastifyGroup, plans: Plans, deletionWaitMs: number): void {
   const { tenants } = app
   const { New, Changes } = bodiesOf(plans.tiers)
 
@@ -136,12 +137,19 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
       tags,
       summary: 'Delete a tenant and all its data',
       description:
-        'All requests of the tenant are rejected as soon as the deletion starts. If the deletion is interrupted, send the request again to continue.',
+        'All requests of the tenant are rejected as soon as the deletion starts. 202: the deletion takes longer and continues; `GET /tenants/:id` is 404 at its end. After an error, send the request again to continue.',
       params: Params,
-      response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
+      response: { 200: Success, 202: Success, ...errorResponses(...refusals, 404, 409) }
     }
-  }, async (request) => {
-    await tenants.delete(request.params.id, actorOf(request))
+  }, async (request, reply) => {
+    const { id } = request.params
+    const deletion = tenants.delete(id, actorOf(request))
+    if (!await settlesWithin(deletion, deletionWaitMs)) {
+      deletion.catch((err: unknown) => {
+        app.log.warn({ err, tenant: id }, 'the deletion of a tenant was interrupted; a server continues it within the hour')
+      })
+      reply.code(202)
+    }
     return { success: true }
   })
 

@@ -1,13 +1,15 @@
 /** A deleted tenant leaves no rows, and other tenants keep theirs. */
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
+import pg from 'pg'
 import { type Test, test } from 'tap'
 import type { ConfigInput } from '../../../lib/configuration/index.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
 import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { testServer } from '../../helpers/server.js'
+import { testApp } from '../../helpers/app.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase, type TestDatabase } from '../../helpers/postgres.js'
+import { testServer, testServers } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
@@ -151,6 +153,16 @@ async function rowsOf (app: FastifyInstance, ...ids: string[]): Promise<Record<s
   return counts
 }
 
+/** Locks the rows until the returned function is called, or the test ends. */
+async function holdRows (t: Test, { connectionString }: TestDatabase, text: string): Promise<() => Promise<unknown>> {
+  const client = new pg.Client({ connectionString })
+  await client.connect()
+  t.teardown(() => client.end())
+  await client.query('begin')
+  await client.query(text)
+  return () => client.query('commit')
+}
+
 const platform = { token: signToken({ role: 'admin', sub: 'root' }) }
 
 async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
@@ -177,6 +189,7 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   const calls: string[] = []
   app.tenants.onDelete(async (tenant) => {
     calls.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`)
+    await t.rejects(app.tenants.create({ id: tenant, name: 'next' }), { code: 'TENANTRY_CONFLICT' }, 'files of a next tenant are not at risk')
   })
   const heard = new Set<string>()
   for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant'] as const) {
@@ -241,6 +254,82 @@ insert into notes_of_nobody select id from authors where tenant_id = 'a';
   t.same([first.status, [200, 404].includes(second.status)], [200, true], 'two at once cause no failure')
   t.same(await rowsOf(app, 'a'), Object.fromEntries(Object.keys(await rowsOf(app, 'a')).map((table) => [table, 0])))
   t.same(await run(app, 'select tenant_id from authors'), [{ tenant_id: 'b' }])
+})
+
+test('a long deletion continues after its response, and until its end nobody can use or take the id', async (t) => {
+  const database = await postgresDatabase(t)
+  const { connectionString } = database
+  const { app, as } = await testApp(t, {
+    plugins: { database: { tables }, tenants: { deletionWaitMs: 0 } },
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['a', 'b']
+  })
+  await app.engine.migration.apply()
+  await runAll(app, "insert into authors (tenant_id, name) values ('a', 'x'), ('b', 'y')")
+  const release = await holdRows(t, database, "select from authors where tenant_id = 'a' for update")
+  const ask = as({ role: 'admin', sub: 'root' })
+  t.match(await ask('DELETE /tenants/a'), { status: 202, body: { success: true } })
+  t.match(await ask('DELETE /tenants/a'), { status: 202, body: { success: true } })
+  t.match(await ask('GET /tenants/a'), { body: { status: 'deleting' } })
+  refused(t, await as({ tenant_id: 'a', role: 'admin' })('GET /tenant/info'), 403, 'TENANT_SUSPENDED')
+  refused(t, await ask('POST /tenants', { body: { id: 'a', name: 'a' } }), 409, 'CONFLICT')
+  await release()
+  await until('the deletion ends', async () => (await ask('GET /tenants/a')).status === 404)
+  t.same(await run(app, 'select tenant_id from authors'), [{ tenant_id: 'b' }])
+  t.same(await run(app, "select action from tenantry.audit_log where target = 'a' and action = 'tenant.delete'"), [{ action: 'tenant.delete' }])
+})
+
+test('two servers that delete one tenant take turns', async (t) => {
+  const database = await postgresDatabase(t)
+  const { connectionString } = database
+  const servers = await testServers(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  const [app] = servers
+  await runAll(
+    app,
+    `with author as (insert into authors (tenant_id, name) values ('a', 'x') returning id)
+  insert into articles (tenant_id, title, author_id) select 'a', n::text, id from author, generate_series(1, 20000) n`
+  )
+  // Both have begun when the first batch continues.
+  const release = await holdRows(t, database, 'select from articles for update')
+  const both = Promise.all(servers.map((server) => server.tenants.delete('a')))
+  await until('both wait', async () => {
+    const waiting = await database.admin("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")
+    return waiting.length === 2
+  })
+  await release()
+  await t.resolves(both)
+  t.same(await run(app, 'select count(*)::int as left from articles'), [{ left: 0 }])
+})
+
+test('the deletions of a process that has ended are continued, also if one of them cannot end', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = await testServer(t, { tables }, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    tenants: ['ended', 'failing', 'kept', 'stuck']
+  })
+  const calls: string[] = []
+  let isFailing = true
+  app.tenants.onDelete((tenant) => {
+    calls.push(tenant)
+    if (tenant === 'failing' && isFailing) throw new Error('of the test')
+  })
+  await runAll(
+    app,
+    `alter table authors add unique (id);
+create table notes_of_nobody (author_id uuid references authors (id));
+insert into authors (tenant_id, name) select id, 'x' from tenantry.tenants;
+insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
+update tenantry.tenants set status = 'deleting' where id <> 'kept';
+`
+  )
+  const remaining = async () => (await run(app, 'select id from tenantry.tenants order by id')).map(({ id }) => id)
+  await t.rejects(app.tenants.continueDeletions(), { errors: [{ message: 'of the test' }, { code: 'TENANTRY_CONFLICT' }] })
+  t.same(await remaining(), ['failing', 'kept', 'stuck'])
+  t.same(await run(app, 'select tenant_id from authors order by 1'), [{ tenant_id: 'kept' }, { tenant_id: 'stuck' }])
+  isFailing = false
+  await t.rejects(app.tenants.continueDeletions(), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
+  t.same(await remaining(), ['kept', 'stuck'])
+  t.same(calls, ['ended', 'failing', 'failing'], 'a failed listener is called again')
 })
 
 test("rows written during a tenant's deletion do not belong to the next tenant with that id", async (t) => {
