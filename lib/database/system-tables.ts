@@ -157,6 +157,8 @@ export interface SystemTables
     previous_valid_until: OptionalTime
     scopes: string[]
     created_by: string
+    /** The callers who rotated the key to its valid texts: one, and one more during a grace period. */
+    rotated_by: Generated<string[]>
     created_at: Timestamp
     expires_at: OptionalTime
     last_used_at: OptionalTime

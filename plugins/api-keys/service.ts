@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
@@ -78,11 +79,14 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
 
     /**
      * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
-     * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
+     * once. The key then ends with the caller, who knows the text, as with its creator. Throws `grantExceeds` if the caller does not hold
+     * the key's scopes, `notFound`, `conflict` for an expired key, and `tokenInvalid` if the caller has ended meanwhile.
      */
-    async rotate (tenant: Owner, given: string, gracePeriodDays: number, { held, actor }: Author) {
+    async rotate (tenant: Owner, given: string, gracePeriodDays: number, { claims, held, actor }: Author) {
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
+        await requirePresent(transaction, claims)
         const row = await store.locked(transaction, tenant, given)
         if (row === undefined) throw failure('notFound')
         // The given id may have capital letters.
@@ -97,8 +101,13 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
           tenant,
           id,
           gracePeriodDays === 0
-            ? { hash: tokenHash(key), previous_hash: null, previous_valid_until: null }
-            : { hash: tokenHash(key), previous_hash: row.hash, previous_valid_until: until }
+            ? { hash: tokenHash(key), previous_hash: null, previous_valid_until: null, rotated_by: [claims.sub] }
+            : {
+                hash: tokenHash(key),
+                previous_hash: row.hash,
+                previous_valid_until: until,
+                rotated_by: [...row.rotated_by.slice(-1), claims.sub]
+              }
         )
         await writeAudit(transaction, {
           tenant,

@@ -64,7 +64,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
       writer: Writer,
       tenant: Owner,
       id: string,
-      hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until'>
+      hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until' | 'rotated_by'>
     ): Promise<void> {
       await writer.updateTable('tenantry.api_keys').set(hashes).where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
@@ -91,6 +91,6 @@ where k.id = u.id and k.tenant_id = u.tenant_id and (k.last_used_at is null or k
 }
 
 const columns = [
-  'id', 'name', 'hash', 'previous_hash', 'previous_valid_until', 'scopes', 'created_by', 'created_at', 'expires_at',
-  'last_used_at'
+  'id', 'name', 'hash', 'previous_hash', 'previous_valid_until', 'scopes', 'created_by', 'rotated_by', 'created_at',
+  'expires_at', 'last_used_at'
 ] as const

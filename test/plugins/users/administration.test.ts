@@ -234,6 +234,41 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
   t.equal(await status(here, (await here.logIn('acme', boss)).body['token']), 200)
 })
 
+test('a key that a user rotated, and whose text the user knows, ends with the user', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const id = await addUser(app, 'acme', 'rotating@example.com', 'admin')
+  const [admin, rotating] = [await as(opened, 'acme', boss), await as(opened, 'acme', 'rotating@example.com')]
+  const own = String((await rotating('POST /tenant/api-keys', { name: 'own', scopes: ['*'] })).body['key'])
+  const [byUser, byAdmin] = [(path: string) => rotating(path), (path: string) => admin(path)]
+  const withGracePeriod = (path: string) => admin(path, { gracePeriodDays: 1 })
+  const rotations = {
+    byUser: [byUser],
+    byKeyOfUser: [(path: string) => ask(path, { headers: { 'x-api-key': own } })],
+    beforeGracePeriod: [byUser, withGracePeriod],
+    before: [byUser, byAdmin],
+    inEarlierGracePeriod: [byUser, byAdmin, withGracePeriod]
+  }
+  const keys: Record<string, unknown> = {}
+  for (const [name, steps] of Object.entries(rotations)) {
+    const made = await admin('POST /tenant/api-keys', { name, scopes: ['users:write'] })
+    for (const step of steps) {
+      const { status, body } = await step(`POST /tenant/api-keys/${String(made.body['id'])}/rotate`)
+      t.equal(status, 200, name)
+      keys[name] = body['key']
+    }
+  }
+  const statuses = async () => {
+    const found: Record<string, number> = {}
+    for (const [name, key] of Object.entries(keys)) found[name] = (await ask('GET /users', { headers: { 'x-api-key': String(key) } })).status
+    return found
+  }
+  t.ok(Object.values(await statuses()).every((status) => status === 200))
+  t.equal((await admin(`DELETE /users/${id}`)).status, 200)
+  t.same(await statuses(), { byUser: 401, byKeyOfUser: 401, beforeGracePeriod: 401, before: 200, inEarlierGracePeriod: 200 })
+})
+
 test('a request that runs while its user ends leaves no API key and no invitation', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, logIn } = opened
@@ -259,6 +294,8 @@ test('a request that runs while its user ends leaves no API key and no invitatio
     t.equal((await end(id)).status, 200, address)
     t.equal((await late)?.status, 401, address)
   }
+  const { body: { id: shared } } = await admin('POST /tenant/api-keys', { name: 'shared' })
+  const rotate = (caller: object) => ask(`POST /tenant/api-keys/${String(shared)}/rotate`, caller)
   const makeKey = (caller: object) => ask('POST /tenant/api-keys', { ...caller, body: { name: 'k2' } })
   const invite = (caller: object) => ask('POST /users/invite', { ...caller, body: { email: 'friend@example.com' } })
   const disable = (id: string) => admin(`PATCH /users/${id}`, { status: 'disabled' })
@@ -266,7 +303,9 @@ test('a request that runs while its user ends leaves no API key and no invitatio
   await refuses('disabled@example.com', disable, makeKey)
   await refuses('deleted@example.com', remove, makeKey)
   await refuses('key@example.com', disable, makeKey, true)
+  await refuses('rotating@example.com', disable, rotate)
   await refuses('inviting@example.com', remove, invite)
+  await admin(`DELETE /tenant/api-keys/${String(shared)}`)
   for (const table of ['tenantry.api_keys', 'tenantry.user_links'] as const) {
     t.same(await app.db.selectFrom(table).selectAll().execute(), [], table)
   }

@@ -19,6 +19,11 @@ export const apiKeys = systemMigration('api_keys', ['tenantry.api_keys'], [
   'create index on tenantry.api_keys (tenant_id)'
 ])
 
+/** The callers who rotated a key, and so know its text. */
+export const apiKeyRotators = systemMigration('api_key_rotators', [], [
+  "alter table tenantry.api_keys add column rotated_by text[] not null default '{}'"
+])
+
 /** Attempts with passwords and codes within a window. */
 export const attempts = systemMigration('attempts', ['tenantry.attempts'], [
   // The empty tenant is the platform; the subject is stored as a hash.
