@@ -1,6 +1,6 @@
 /** Runs of workflows from start to end: stored data, access, and cancellation. */
 import type { FastifyInstance } from 'fastify'
-import { CompiledQuery } from 'kysely'
+import { CompiledQuery, type RootOperationNode } from 'kysely'
 import pg from 'pg'
 import type { Test } from 'tap'
 import { test } from 'tap'
@@ -478,4 +478,30 @@ test('without the group there are no endpoints, and routes still start runs', as
   t.equal((await ask('POST /notes')).status, 202)
   refused(t, await ask('GET /agent/workflows'), 404, 'NOT_FOUND')
   await until('it has run', async () => (await ask('GET /agent/workflow/status')).body.data?.[0]?.['title'] === 'asked for')
+
+  await t.test('a list of a rare status reads the runs of that status only', async (t) => {
+    const run = (text: string, values: readonly unknown[] = []) => app.db.executeQuery(CompiledQuery.raw(text, [...values]))
+    await run(`insert into tenantry.workflow_runs (tenant_id, id, user_id, definition, scope, status, created_at)
+      select 'a', gen_random_uuid(), 'anna', '{}', '{}', case n % 7500 when 0 then 'failed' else 'completed' end, now() - n * interval '1 second'
+      from generate_series(1, 15000) n`)
+    await run('vacuum analyze tenantry.workflow_runs')
+    const statements: RootOperationNode[] = []
+    const db = app.db.withPlugin({
+      transformQuery ({ node }) {
+        statements.push(node)
+        return node
+      },
+      transformResult: async ({ result }) => result
+    })
+    const { list } = createRunStore(() => db)
+    for (const user of [undefined, 'anna']) {
+      t.match(await list({ tenant: tenantRef('a'), user }, 'failed', { limit: 20, offset: 0 }), { data: { length: 2 }, total: 2 })
+    }
+    t.equal(statements.length, 4)
+    for (const node of statements) {
+      const { sql: text, parameters } = app.db.getExecutor().compileQuery(node, { queryId: '' })
+      const plan = JSON.stringify((await run(`explain (analyze, format json) ${text}`, parameters)).rows)
+      t.notMatch(plan, /Rows Removed by Filter":[1-9]|Seq Scan/, text)
+    }
+  })
 })

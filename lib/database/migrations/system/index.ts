@@ -16,7 +16,7 @@ import { resourceLimits, tenantConfigs, tenantRbac, tenants } from './tenants.js
 import { requestStats, usage, usageNotices, usageRequests } from './usage.js'
 import { apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, userLinks, userMfa, users, usersEmailVerified } from './users.js'
 import { idempotencyKeys, webhookDepths, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
-import { workflows, workflowSchedules, workflowStatusTokens, workflowStepCalls } from './workflows.js'
+import { workflowRunStates, workflows, workflowSchedules, workflowStatusTokens, workflowStepCalls } from './workflows.js'
 
 /** In the order of their numbers; append new ones at the end. */
 export const systemMigrations: readonly SystemMigration[] = [
@@ -70,5 +70,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtimeTimeline,
   queueStates,
   webhookDepths,
-  apiKeyRotators
+  apiKeyRotators,
+  workflowRunStates
 ]

@@ -41,6 +41,12 @@ export const workflowStatusTokens = systemMigration('workflow_status_tokens', []
 /** Records a step's call that is charged, so that it is not repeated after a crash. */
 export const workflowStepCalls = systemMigration('workflow_step_calls', [], ['alter table tenantry.workflow_steps add column sent_at timestamptz'])
 
+/** For lists of a status with few runs among many. */
+export const workflowRunStates = systemMigration('workflow_run_states', [], [
+  'create index workflow_runs_state on tenantry.workflow_runs (tenant_id, status, created_at, id)',
+  'create index workflow_runs_state_of_user on tenantry.workflow_runs (tenant_id, user_id, status, created_at, id)'
+])
+
 /** The next run of workflows with a schedule. */
 export const workflowSchedules = systemMigration('workflow_schedules', ['tenantry.workflow_schedules'], [
   `create table tenantry.workflow_schedules (
