@@ -42,7 +42,6 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
   const ruleOf = createRoomRules(section.rooms)
   const listed = section.tables ?? {}
   let withoutTrigger: Promise<readonly string[]> | null = null
-  let watches = 0
   let openWatches = 0
   let isStopping = false
 
@@ -84,7 +83,16 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       release(identity.tenant, 'connections')
       throw failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } })
     }
-    const client: Client = { id: randomUUID(), outlet, identity, isClosed: false, watches: new Map(), opening: 0, rooms: new Set() }
+    const client: Client = {
+      id: randomUUID(),
+      outlet,
+      identity,
+      isClosed: false,
+      watches: new Map(),
+      opening: 0,
+      lastWatch: 0,
+      rooms: new Set()
+    }
     clients.add(client)
     outlet.send(stringifyJson({ type: 'ready', connectionId: client.id }), 'ready')
     return client
@@ -196,7 +204,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       } finally {
         client.opening--
       }
-      const id = String(++watches)
+      const id = String(++client.lastWatch)
       const watch: Watch = {
         id,
         client,

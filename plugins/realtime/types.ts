@@ -70,6 +70,8 @@ export interface Client {
   readonly watches: Map<string, Watch>
   /** Watches that are not in `watches` yet. */
   opening: number
+  /** The number of watches so far, the last one's id: a number for all connections would show how many watches others have. */
+  lastWatch: number
   readonly rooms: Set<string>
 }
 

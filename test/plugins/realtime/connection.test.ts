@@ -262,7 +262,7 @@ test('a plan limits connections, watches and rooms', async (t) => {
   })
   t.match(await first.ask({ type: 'unwatch', watch: watched['watch'] }), { type: 'ack' })
   t.match(await first.ask({ type: 'unwatch', watch: watched['watch'] }), { type: 'error', status: 404 })
-  t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
+  t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack', watch: '1' }, 'each connection counts its own watches')
   first.socket.close()
   await first.closed
   t.match(await ready(t, origin, tokenOf('acme')), { socket: {} })

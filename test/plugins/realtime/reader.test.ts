@@ -34,6 +34,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
     isClosed: false,
     watches: new Map(),
     opening: 0,
+    lastWatch: 0,
     rooms: new Set()
   }
   return {

@@ -53,6 +53,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
         isClosed: false,
         watches: new Map(),
         opening: 0,
+        lastWatch: 0,
         rooms: new Set()
       }
       await rooms.join(client, 'a', null)
