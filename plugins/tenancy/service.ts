@@ -27,6 +27,8 @@ export interface Tenants {
    * half-way, the tenant stays `deleting`: no request can use it. Another call continues, or a server does within the hour.
    */
   delete(id: string, actor?: Actor): Promise<void>
+  /** Like `delete`, but resolves when every server refuses requests of the tenant; `ended` settles like `delete`. */
+  beginDeletion(id: string, actor?: Actor): Promise<{ readonly ended: Promise<void> }>
   /** Continues deletions that have failed, or whose process has ended. */
   continueDeletions(): Promise<void>
   /** Called within the transaction that removes a tenant, to send a job for example. If a listener fails, the tenant stays `deleting`. */
@@ -79,7 +81,7 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
     })
   }
 
-  return {
+  const service: Tenants = {
     get (id) {
       return whenKnown(memory.get(id), ({ tenant }) => tenant)
     },
@@ -108,7 +110,10 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
       if (updated !== null) return updated
       throw await store.read(id) === null ? failure('tenantUnknown') : failure('conflict', { message: 'The tenant is being deleted' })
     },
-    async delete (id: TenantId, actor = noActor) {
+    async delete (id, actor) {
+      await (await service.beginDeletion(id, actor)).ended
+    },
+    async beginDeletion (id: TenantId, actor = noActor) {
       // From here on every server refuses requests for the tenant.
       const closed = await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
         const done = await store.close(transaction, id)
@@ -119,7 +124,7 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
         return done
       })
       if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
-      await finish(id, actor)
+      return { ended: finish(id, actor) }
     },
     async continueDeletions () {
       const errors: unknown[] = []
@@ -133,6 +138,7 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
       listeners.push(listener)
     }
   }
+  return service
 }
 
 function refuseUnknown ({ tiers }: Plans, plan: string): void {

@@ -143,9 +143,9 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans, deletionWaitMs: n
     }
   }, async (request, reply) => {
     const { id } = request.params
-    const deletion = tenants.delete(id, actorOf(request))
-    if (!await settlesWithin(deletion, deletionWaitMs)) {
-      deletion.catch((err: unknown) => {
+    const { ended } = await tenants.beginDeletion(id, actorOf(request))
+    if (!await settlesWithin(ended, deletionWaitMs)) {
+      ended.catch((err: unknown) => {
         app.log.warn({ err, tenant: id }, 'the deletion of a tenant was interrupted; a server continues it within the hour')
       })
       reply.code(202)

@@ -268,6 +268,7 @@ test('a long deletion continues after its response, and until its end nobody can
   await runAll(app, "insert into authors (tenant_id, name) values ('a', 'x'), ('b', 'y')")
   const release = await holdRows(t, database, "select from authors where tenant_id = 'a' for update")
   const ask = as({ role: 'admin', sub: 'root' })
+  refused(t, await ask('DELETE /tenants/unknown'), 404, 'TENANT_UNKNOWN')
   t.match(await ask('DELETE /tenants/a'), { status: 202, body: { success: true } })
   t.match(await ask('DELETE /tenants/a'), { status: 202, body: { success: true } })
   t.match(await ask('GET /tenants/a'), { body: { status: 'deleting' } })
