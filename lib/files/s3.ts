@@ -8,12 +8,13 @@ import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 
 const partSize = 8_388_608 // bytes per part of an upload: two are in memory, and an upload has at most 10,000
 const connectionTimeout = 5_000 // ms
-const socketTimeout = 30_000 // ms without a byte
+const silentMs = 30_000 // without a byte
 const maxSockets = 1_000 // each download holds one
 
 /** Rejects if the packages are missing. */
 export async function createS3Store (
-  { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3
+  { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3,
+  socketTimeout = silentMs
 ): Promise<ObjectStore> {
   const { s3, Upload, getSignedUrl } = await loadPackages()
   const client = new s3.S3Client({
@@ -31,6 +32,14 @@ export async function createS3Store (
       httpsAgent: new HttpsAgent({ keepAlive: true, maxSockets })
     }
   })
+  // The client would try twice more, also if `cause` were the time-out. Callers would wait for a minute and a half.
+  client.middlewareStack.add((next) => async (args) => {
+    try {
+      return await next(args)
+    } catch (error) {
+      throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
+    }
+  }, { step: 'deserialize', priority: 'low' })
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
 
   return {

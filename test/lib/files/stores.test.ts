@@ -3,6 +3,8 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { existsSync, readdirSync, utimesSync } from 'node:fs'
 import { open } from 'node:fs/promises'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
@@ -159,6 +161,24 @@ t.test('a full disk is a 507', { skip: !existsSync('/dev/full') }, async (t) => 
   } finally {
     await file.close()
   }
+})
+
+t.test('an S3 store that does not respond is given up after one try', async (t) => {
+  let requests = 0
+  const server = createServer(() => {
+    requests++
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const endpoint = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const store = await createS3Store({ endpoint, region: 'r', bucket: 'b', accessKeyId: 'a', secretAccessKey: 's' }, 200)
+  t.teardown(() => store.close())
+  await t.rejects(store.stat(key()), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  await t.rejects(store.put(key(), Readable.from([Buffer.from('bytes')]), text), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  t.equal(requests, 2)
 })
 
 t.test('S3', async (t) => {
