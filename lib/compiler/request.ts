@@ -1,7 +1,7 @@
 /** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import { failure } from '../errors.js'
-import type { CompiledRequest, JsonSchema } from '../expressions/types.js'
+import type { CompiledRequest, JsonSchema, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
@@ -33,6 +33,12 @@ export interface RequestRoute {
 
 const maxInteger = 2_147_483_647 // of `limit` and `offset`: the maximum of PostgreSQL's integer
 const maxDetails = 50
+const long = 2048 // bytes, which a mapping may repeat and a pattern is tested against
+
+/** Whether validating or copying the request may hold the event loop. `length`: of its URL. */
+export function isLongRequest (headers: Scope['headers'], length = 0): boolean {
+  return headers['transfer-encoding'] !== undefined || length + Number(headers['content-length'] ?? 0) >= long
+}
 
 /**
  * Compiles the rules of a route. Declared parts accept only declared fields, unless `additionalFields` is true; undeclared parts

@@ -4,19 +4,9 @@ import type { Engine } from '../database/engine.js'
 import type { Scope } from '../expressions/types.js'
 import { noTenant } from '../identity/tenant-ref.js'
 
-const long = 16_384 // characters of a result, which take a millisecond if they contain many keys
-const longRequest = 2048 // bytes, which a mapping may repeat and a pattern is tested against
+/** Characters of a result, which take a millisecond to read if they contain many keys. */
+export const longResult = 16_384
 const copies = 2 // of each character
-
-/** Whether a result of this length takes a turn to be read. */
-export function isLong (length: number): boolean {
-  return length >= long
-}
-
-/** Whether the request takes a turn to be validated or copied. `length`: of its URL. */
-export function isLongRequest (headers: Scope['headers'], length = 0): boolean {
-  return headers['transfer-encoding'] !== undefined || length + Number(headers['content-length'] ?? 0) >= longRequest
-}
 
 /** How work gets its turn. */
 export interface Turns {
@@ -29,16 +19,11 @@ export interface Turns {
 export const unrefused: Turns = { memory: null, waits: true }
 export const inTransaction: Turns = { memory: null, waits: false }
 
-export interface Computing {
+interface Computing {
   readonly tenant: Scope['tenant']
   /** Characters of the text that is read. */
   readonly length: number
   readonly turns: Turns
-}
-
-/** Runs the work, in a turn if it may take long. */
-export function inTurnIf<Result> (mayTakeLong: boolean, computing: Computing, work: () => Result): Result | Promise<Result> {
-  return mayTakeLong ? inTurn(computing, work) : work()
 }
 
 /** Runs the work in a turn of the tenant. Rejects with `responsesBusy` if the requests of the tenant keep too many results. */

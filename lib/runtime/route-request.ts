@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { locationOf } from '../compiler/location.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
+import { isLongRequest } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { takesIdempotencyKey } from '../compiler/write-headers.js'
 import { noScope } from '../expressions/no-scope.js'
@@ -13,7 +14,7 @@ import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { traceOf } from '../log/trace-context.js'
 import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
-import { inTurnIf, isLongRequest, unrefused } from './computing.js'
+import { inTurn, unrefused } from './computing.js'
 import { type Once, once } from './idempotency.js'
 import { type Guarding, guardingOf } from './precondition.js'
 import type { RouteCall } from './route-call.js'
@@ -53,8 +54,8 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
     const { headers, url, tenant } = this.request
-    const turn = { tenant, length: 0, turns: unrefused }
-    await inTurnIf(isLongRequest(headers, url.length), turn, () => this.validate())
+    if (isLongRequest(headers, url.length)) await inTurn({ tenant, length: 0, turns: unrefused }, () => this.validate())
+    else this.validate()
     if (this.route.permissions.length > 0) await this.authorize()
     return await this.receive()
   }

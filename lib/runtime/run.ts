@@ -1,5 +1,6 @@
 /** Runs a compiled route's queries and calls, and makes the response body from their results. */
 import type { FastifyBaseLogger } from 'fastify'
+import { isLongRequest } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
@@ -15,7 +16,7 @@ import type { RouteReply } from '../http/route-reply.js'
 import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
-import { inTransaction, inTurn, inTurnIf, isLong, isLongRequest, type Turns, unrefused } from './computing.js'
+import { inTransaction, inTurn, longResult, type Turns, unrefused } from './computing.js'
 import type { Once } from './idempotency.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
 import type { Calls, RouteServices } from './services.js'
@@ -62,12 +63,13 @@ async function run (
   const isWhole = (writes || form !== null) && !calls
   const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
   const turn = { tenant: scope.tenant, length: 0, turns }
+  const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})
   const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
-      const sql = (bound: BoundQuery) => session.text(bound.statement, bound.values)
-      const stores: Stores = { sql, documents: firestore, held, turns: inTransaction }
+      const own = (bound: BoundQuery) => session.text(bound.statement, bound.values)
+      const stores: Stores = { sql: own, documents: firestore, held, turns: inTransaction }
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
       const result = await runQueries(route, scope, stores)
@@ -78,12 +80,7 @@ async function run (
       } else if (writes) await once?.written(session)
       return result
     })
-    : await runQueries(route, scope, {
-      sql: (bound) => engine.text(bound.statement, bound.values, options),
-      documents: firestore,
-      held,
-      turns
-    })
+    : await runQueries(route, scope, { sql, documents: firestore, held, turns })
   if (isWhole) once?.kept()
   // The written rows name the files, even if a later call fails.
   if (isWhole || writes) form?.keep()
@@ -175,9 +172,10 @@ async function bodyOf (
 ): Promise<string> {
   const { length } = result.text
   const { transform, response, integrations } = route
-  const isCopied = isLong(length) || isLongRequest(scope.headers) || integrations.length > 0
+  const isCopied = length >= longResult || isLongRequest(scope.headers) || integrations.length > 0
   const mayTakeLong = transform !== null || (response !== null && isCopied)
-  return await inTurnIf(mayTakeLong, { tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
+  if (!mayTakeLong) return makeBody(route, result, scope, last)
+  return await inTurn({ tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
 }
 
 function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null): string {
@@ -240,7 +238,7 @@ async function resultOf (
   if (route.readsResults) {
     const { text } = result
     const turn = { tenant: scope.tenant, length: text.length, turns: stores.turns }
-    scope.results[query.key] = await inTurnIf(isLong(text.length), turn, () => parseResult(text))
+    scope.results[query.key] = text.length < longResult ? parseResult(text) : await inTurn(turn, () => parseResult(text))
   }
   return result
 }
@@ -253,7 +251,8 @@ function count ({ length }: string, { write }: RouteQuery, { readsResults }: Com
 }
 
 async function rowsOf (query: CompiledQuery, scope: Scope, { sql, turns }: Stores): Promise<Result> {
-  const bound = await inTurnIf(isLongRequest(scope.headers), { tenant: scope.tenant, length: 0, turns }, () => query.bind(scope))
+  const turn = { tenant: scope.tenant, length: 0, turns }
+  const bound = isLongRequest(scope.headers) ? await inTurn(turn, () => query.bind(scope)) : query.bind(scope)
   let text
   try {
     text = found(query, await sql(bound))

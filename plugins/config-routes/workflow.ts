@@ -7,7 +7,7 @@ import type { RouteReply } from '../../lib/http/route-reply.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { inTurnIf, isLong, unrefused } from '../../lib/runtime/computing.js'
+import { inTurn, longResult, unrefused } from '../../lib/runtime/computing.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { WorkflowStart } from '../../lib/runtime/services.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
@@ -33,8 +33,8 @@ export async function runRouteWorkflow (
     const { id, result, form, scope: ended, length } = await runInRequest(started.workflow, scope, start, serving)
     const make = () => bodyOf(start.route, id, { text: result, form }, ended, length)
     const { transform, response } = start.route
-    const mayTakeLong = transform !== null || (response !== null && isLong(result.length + length))
-    return await inTurnIf(mayTakeLong, { tenant: ended.tenant, length: result.length, turns: unrefused }, make)
+    const mayTakeLong = transform !== null || (response !== null && result.length + length >= longResult)
+    return mayTakeLong ? await inTurn({ tenant: ended.tenant, length: result.length, turns: unrefused }, make) : make()
   })
 }
 
