@@ -11,6 +11,15 @@ import type { SystemTables } from './system-tables.js'
  */
 export async function lockTenant (transaction: Kysely<SystemTables>, tenant: Owner, how: 'shared' | 'alone'): Promise<boolean> {
   if (tenant === platformRef) return true
-  const present = transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
+  const present = presentTenant(transaction, tenant)
   return await (how === 'shared' ? present.forShare() : present.forNoKeyUpdate()).executeTakeFirst() !== undefined
+}
+
+/** Whether the tenant exists now, and is not being deleted. */
+export async function hasTenant (db: Kysely<SystemTables>, tenant: Owner): Promise<boolean> {
+  return await presentTenant(db, tenant).executeTakeFirst() !== undefined
+}
+
+function presentTenant (db: Kysely<SystemTables>, tenant: Owner) {
+  return db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
 }

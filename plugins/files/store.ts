@@ -2,7 +2,7 @@
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { hasTenant, lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -37,12 +37,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where(notExpired)
 
   return {
-    /** false for a tenant that is being deleted. */
-    async hasTenant (tenant: Owner): Promise<boolean> {
-      const row = await db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting')
-        .executeTakeFirst()
-      return row !== undefined
-    },
+    hasTenant: (tenant: Owner) => hasTenant(db, tenant),
 
     /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
     async insert (writer: Writer, row: NewFile): Promise<void> {

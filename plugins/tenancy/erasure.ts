@@ -6,6 +6,7 @@ import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 import { topics } from '../../lib/database/events.js'
 import { identifier, qualified } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { hasTenant } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
@@ -47,8 +48,7 @@ export function createErasure (
     for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
     await firestore?.erase(tenant, async () => {
       signal?.throwIfAborted()
-      const other = db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '<>', 'deleting')
-      return await other.executeTakeFirst() === undefined
+      return !await hasTenant(db, tenant)
     })
   }
 
