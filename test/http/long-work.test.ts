@@ -1,4 +1,4 @@
-/** Long work of a tenant's requests waits for turns of the tenant, and holds up nobody else. */
+/** Long work of a tenant's requests waits for turns of the tenant, and does not delay other tenants. */
 import { test } from 'tap'
 import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { holdInPause } from '../helpers/pauses.js'

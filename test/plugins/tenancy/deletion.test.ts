@@ -256,7 +256,7 @@ insert into notes_of_nobody select id from authors where tenant_id = 'a';
   t.same(await run(app, 'select tenant_id from authors'), [{ tenant_id: 'b' }])
 })
 
-test('a long deletion continues after its response, and until its end nobody can use or take the id', async (t) => {
+test('a long deletion continues after its response, and until its end the id can be neither used nor taken', async (t) => {
   const database = await postgresDatabase(t)
   const { connectionString } = database
   const { app, as } = await testApp(t, {
