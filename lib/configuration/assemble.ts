@@ -116,7 +116,8 @@ function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet
   const declaredFunctions = valuesOf(functions)
   const realtimeOn = isRealtimeOn(realtime, off)
   // The files of an embedding app are unknown here.
-  const fileRules = embedded || parts.files === undefined ? undefined : fileRulesOf({ ...parts.files, ...off.has('files') && { enabled: false } })
+  const files = parts.files !== undefined && off.has('files') ? { ...parts.files, enabled: false } : parts.files
+  const fileRules = embedded || files === undefined ? undefined : fileRulesOf(files)
   compileDocument({ routes, workflows: sections.size('workflows') === workflows.length ? workflows : undefined }, {
     faults,
     env,

@@ -55,7 +55,8 @@ export function createOpenApi (app: FastifyInstance, shell: () => JsonSchema, co
 
   function compose (shell: JsonSchema, replaced: ReadonlySet<string>): ComposedDocument {
     const schemas: JsonSchema = Object.assign({}, ...Array.from(contexts, (context) => context.getSchemas()))
-    return composeDocument({ shell, routes, schemas, replaced, tenancy: app.hasDecorator('tenancy'), idempotency: app.hasDecorator('idempotency') })
+    const [tenancy, idempotency] = [app.hasDecorator('tenancy'), app.hasDecorator('idempotency')]
+    return composeDocument({ shell, routes, schemas, replaced, tenancy, idempotency })
   }
 
   function serverDocument (): ComposedDocument {

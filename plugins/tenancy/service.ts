@@ -129,7 +129,8 @@ export function createTenants ({ store, memory, events, erasure }: TenancyParts,
     async continueDeletions () {
       const errors: unknown[] = []
       for (const id of await store.deleting(maxContinued)) await finish(id, noActor).catch((error: unknown) => errors.push(error))
-      if (errors.length > 0) throw new AggregateError(errors, 'some tenants are still being deleted, since some of their data cannot be removed')
+      if (errors.length === 0) return
+      throw new AggregateError(errors, 'some tenants are still being deleted, since some of their data cannot be removed')
     },
     onRemoval (listener) {
       removalListeners.push(listener)
