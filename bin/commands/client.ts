@@ -7,7 +7,7 @@ import { type Command, UsageError } from '../command.js'
 import { CommandError } from '../failure.js'
 
 export const client: Command = {
-  summary: 'Writes a typed client in TypeScript.',
+  summary: 'Write a typed client in TypeScript.',
   usage: '[document or URL] [--out FILE] [--token TOKEN]',
   details: `Reads the document as "tenantry openapi" does, or GET /doc of a running server. It needs the package openapi-typescript.
 The client needs the package openapi-fetch.

@@ -33,7 +33,12 @@ export class ColumnsError extends TenantryError {
     cause: unknown,
     pointers?: ReadonlyMap<string, string>
   ) {
-    const details = columns.map(({ column, message, keyword }) => ({ path: pointers?.get(column) ?? `/${column}`, message, keyword }))
+    const details = columns.map(({ column, message, keyword }) => {
+      const path = pointers?.get(column)
+      if (path !== undefined) return { path, message, keyword }
+      const isUnset = pointers !== undefined && keyword === 'required'
+      return { path: `/${column}`, message: isUnset ? `${message}, and the route gives it none` : message, keyword }
+    })
     super(entry, { cause, ...details.length > 0 && { extras: { details } } })
     this.table = table
     this.#entry = entry

@@ -29,6 +29,8 @@ export function parsePath (path: string): readonly Segment[] | string {
       segments.push({ kind: 'text', text })
     } else if (text.includes(':')) {
       return `in "${text}" the parameter must be the whole segment`
+    } else if (/^\{\w+\}$/.test(text)) {
+      return `"${text}" is not a parameter: write ":${text.slice(1, -1)}"`
     } else {
       return `"${text}" contains a character that must be percent-encoded in a path`
     }

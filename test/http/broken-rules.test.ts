@@ -29,6 +29,7 @@ const document: TestDocument = {
       path: '/mapped',
       queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: unknownId } }]
     },
+    { method: 'post', path: '/untitled', queries: [{ table: 'notes', operation: 'insert', data: { code: '{{body.code}}' } }] },
     { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', id: '{{params.id}}' }] },
     {
       method: 'post',
@@ -71,6 +72,11 @@ test('a violated constraint names its place in the request, like every other rej
     (await ask('POST /mapped', { body: { name: 'x' } })).body.details,
     [{ path: '/author_id' }],
     'a value that the request did not contain is named by its column'
+  )
+  t.match(
+    (await ask('POST /untitled', { body: { title: 'x' } })).body.details,
+    [{ path: '/title', message: 'title must have a value, and the route gives it none' }],
+    'a required column that the route leaves out is not a fault of the caller'
   )
   t.match((await ask('POST /notes', { body: [{ title: 'x', code: 'new' }, { title: 'x', code: 'taken' }] })).body.details, [{
     path: '/code'

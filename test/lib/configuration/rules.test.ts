@@ -33,6 +33,7 @@ t.test('a path consists of plain segments and whole parameters', async (t) => {
   ])
   t.strictSame(fault('/a/x:id'), ['in "x:id" the parameter must be the whole segment'])
   t.strictSame(fault('/a/:id/:id'), ['the parameter ":id" appears twice in the path'])
+  t.strictSame(fault('/a/{id}'), ['"{id}" is not a parameter: write ":id"'])
   t.strictSame(fault('/a b'), ['"a b" contains a character that must be percent-encoded in a path'])
   t.strictSame(fault('/a%20b'), ['"a%20b" contains a character that must be percent-encoded in a path'])
   t.strictSame(fault('/a?b=c'), ['"a?b=c" contains a character that must be percent-encoded in a path'])
