@@ -175,6 +175,8 @@ export class TransactionSession implements Session {
     const run = () => runText(this.client, this.steps(statement, values), this.settings.silenceMs)
     const { paced } = this
     try {
+      // Behind a pooler, a transaction has no session before it begins, and would keep its place while it waits for one.
+      if (paced?.slowReads.limits(paced.tenant, statement.text) === true && !this.begun) await this.begin()
       return await (paced === null ? run() : paced.slowReads.run(paced.tenant, statement.text, run))
     } catch (error) {
       throw this.translate(error)
@@ -201,6 +203,12 @@ export class TransactionSession implements Session {
   async rollback (): Promise<void> {
     this.ended = true
     if (this.begun) await runRows(this.client, [{ text: 'rollback', values: [] }], this.settings.silenceMs)
+  }
+
+  private async begin (): Promise<void> {
+    const steps = this.prelude
+    this.prelude = []
+    await runRows(this.client, steps, this.settings.silenceMs)
   }
 
   private get begun (): boolean {

@@ -20,10 +20,8 @@ const bytesOfTenant = 1024 // without its reads
 const bytesOfRead = 100 // besides its text
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
-class TenantReads {
-  /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
-  readonly known = new Map<string, number>()
-  bytes = bytesOfTenant
+/** The places of reads that run at a time. */
+class Places {
   readonly slow: FairSemaphore
   /** For first runs. */
   readonly first: FairSemaphore
@@ -31,6 +29,23 @@ class TenantReads {
   constructor (atOnce: number, timeoutMs: number) {
     this.slow = new FairSemaphore(atOnce, timeoutMs, false)
     this.first = new FairSemaphore(1, timeoutMs, false)
+  }
+}
+
+class TenantReads {
+  /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
+  readonly known = new Map<string, number>()
+  bytes = bytesOfTenant
+  readonly single: Places
+  /**
+   * Of reads in transactions. They hold a connection while they wait for a place, and single reads hold a place while they wait for a
+   * connection: with the same places they would wait for each other.
+   */
+  readonly within: Places
+
+  constructor (atOnce: number, timeoutMs: number) {
+    this.single = new Places(atOnce, timeoutMs)
+    this.within = new Places(atOnce, timeoutMs)
   }
 
   note (text: string, quickRuns: number): void {
@@ -80,20 +95,21 @@ export class SlowReads {
   }
 
   /** Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the place. */
-  enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void): void {
+  enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void, kind: 'single' | 'within' = 'single'): void {
     if (tenant === serverRef) return start(null)
     const reads = this.#readsOf(tenant)
+    const { slow, first } = reads[kind]
     const quickRuns = reads.known.get(text)
     if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
     if (quickRuns !== undefined) {
       if (!this.#isBeside(tenant, this.#now())) return start(null)
-      return reads.slow.acquire(tenant, (account) => start({ began () {}, leave: () => reads.slow.release(account) }), refused)
+      return slow.acquire(tenant, (account) => start({ began () {}, leave: () => slow.release(account) }), refused)
     }
-    reads.first.acquire(tenant, (account) => {
-      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => reads.first.release(account)))
+    first.acquire(tenant, (account) => {
+      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => first.release(account)))
       // Not at once: each of the waiting runs would release its place within the release of the one before.
-      queueMicrotask(() => reads.first.release(account))
-      this.enter(tenant, text, start, refused)
+      queueMicrotask(() => first.release(account))
+      this.enter(tenant, text, start, refused, kind)
     }, refused)
   }
 
@@ -103,9 +119,14 @@ export class SlowReads {
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
-  /** Runs the statement when it may run; rejects with `databaseBusy` after the timeout. */
+  /** Whether the read may have to wait for a place. */
+  limits (tenant: TenantRef, text: string): boolean {
+    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.known.get(text) !== 0
+  }
+
+  /** Runs the statement of a transaction when it may run; rejects with `databaseBusy` after the timeout. */
   async run<T> (tenant: TenantRef, text: string, statement: () => Promise<T>): Promise<T> {
-    const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, text, resolve, () => reject(databaseBusy())))
+    const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, text, resolve, () => reject(databaseBusy()), 'within'))
     const began = this.#now()
     place?.began()
     try {
@@ -132,9 +153,11 @@ export class SlowReads {
   }
 
   close (): void {
-    for (const { slow, first } of this.#tenants.values()) {
-      slow.close()
-      first.close()
+    for (const { single, within } of this.#tenants.values()) {
+      for (const { slow, first } of [single, within]) {
+        slow.close()
+        first.close()
+      }
     }
   }
 

@@ -22,8 +22,12 @@ export interface PgBouncer {
 
 export type PoolMode = 'session' | 'transaction'
 
-/** Starts PgBouncer in front of the database; it ends with the test. */
-export async function startPgBouncer (t: Test, database: string, mode: PoolMode): Promise<PgBouncer> {
+/**
+ * Starts PgBouncer in front of the database; it ends with the test.
+ *
+ * @param sessions of the database, at most. Default: that of PgBouncer
+ */
+export async function startPgBouncer (t: Test, database: string, mode: PoolMode, sessions = 20): Promise<PgBouncer> {
   const folder = daemonFolder('pgbouncer')
   chmodSync(folder, 0o755)
   const target = new URL(database)
@@ -42,6 +46,7 @@ auth_type = any
 admin_users = admin
 ignore_startup_parameters = extra_float_digits
 pool_mode = ${poolMode}
+default_pool_size = ${sessions}
 ${process.getuid?.() === 0 ? 'user = nobody' : ''}
 `,
       { mode: 0o644 }

@@ -1,8 +1,9 @@
 import pg from 'pg'
 import { type Test, test } from 'tap'
-import type { Session } from '../../../lib/database/engine.js'
+import type { Engine, Session } from '../../../lib/database/engine.js'
 import { type Place, SlowReads } from '../../../lib/database/slow-reads.js'
 import { noTenant, tenantIdOf, type TenantRef } from '../../../lib/identity/tenant-ref.js'
+import { startPgBouncer } from '../../helpers/pgbouncer.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine } from './open.js'
 
@@ -178,7 +179,7 @@ test('a slow read that waits too long is rejected, and so are reads that wait at
   t.strictSame(refused, [slow, slow])
 })
 
-test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or not", async (t) => {
+test("in PostgreSQL a tenant's slow reads run one at a time, and one at a time in transactions", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
   const lock = new pg.Client({ connectionString })
@@ -210,7 +211,7 @@ test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or 
 
   // A machine that stands still for 250 ms between two statements of the other tenant allows all of them: then once more.
   let together = 0
-  for (let attempt = 0; attempt < 5 && together !== 1; attempt++) {
+  for (let attempt = 0; attempt < 5 && together !== 2; attempt++) {
     await lock.query('select pg_advisory_lock(1)')
     const over = new AbortController()
     const beside = (async () => {
@@ -218,7 +219,7 @@ test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or 
     })()
     await other()
     const slow = [inTransaction, alone, inTransaction, alone].map((run) => run())
-    while (await waiting() === 0);
+    while (await waiting() < 2);
     for (let round = 0; round < 10; round++) await other()
     together = await waiting()
     over.abort()
@@ -226,8 +227,79 @@ test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or 
     await lock.query('select pg_advisory_unlock(1)')
     await Promise.all(slow)
   }
-  t.equal(together, 1)
+  t.equal(together, 2)
   await lock.end()
+})
+
+/**
+ * Transactions that hold all connections of a tenant begin a slow read while another read of the tenant waits for a connection. `outside`
+ * starts this other read, and then calls `begin`.
+ */
+async function readsInTransactions (
+  t: Test,
+  engine: Engine,
+  connectionString: string,
+  transactions: number,
+  outside: (text: string, begin: () => void) => Promise<unknown>
+): Promise<void> {
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  t.teardown(() => lock.end())
+  const text = 'select pg_advisory_xact_lock_shared(1)::text'
+  const other = () => engine.text({ text: "select 'b'" }, [], { tenant: b })
+  await lock.query('select pg_advisory_lock(1)')
+  const first = engine.text({ text }, [], { tenant: a })
+  const end = performance.now() + 100
+  while (performance.now() < end) await other()
+  await lock.query('select pg_advisory_unlock(1)')
+  await first
+
+  await other()
+  const results = await new Promise<unknown[]>((resolve, reject) => {
+    let open = 0
+    let begin = () => {}
+    const begun = new Promise<void>((resolve) => {
+      begin = resolve
+    })
+    const within = Array.from({ length: transactions }, () =>
+      engine.transaction({ tenant: a }, async (session) => {
+        await session.rows({ text: 'select 1' })
+        if (++open === transactions) Promise.all([outside(text, begin), ...within]).then(resolve, reject)
+        await begun
+        return await session.text({ text }, [])
+      }))
+  })
+  t.equal(results.length, transactions + 1)
+}
+
+test('slow reads in transactions did not end while another one waited for their connections', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
+  await readsInTransactions(t, engine, connectionString, 8, (text, begin) => {
+    const read = engine.text({ text }, [], { tenant: a })
+    begin()
+    return read
+  })
+})
+
+test('slow reads in transactions did not end while another transaction waited for their sessions behind a pooler', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { role: 'owner' })
+  const pooler = await startPgBouncer(t, connectionString, 'transaction', 2)
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: {
+      connectionString: pooler.connectionString,
+      notifyConnectionString: connectionString,
+      preparedStatements: false,
+      pool: { max: 10 }
+    }
+  })
+  await readsInTransactions(t, engine, connectionString, 2, (text, begin) =>
+    engine.transaction({ tenant: a }, (session) => {
+      const read = session.text({ text }, [])
+      begin()
+      return read
+    }))
 })
 
 test('a read that became slow while it waited for a connection waits for its turn', async (t) => {
