@@ -68,11 +68,7 @@ export function eventStream (group: FastifyGroup, { core, identityOf }: StreamPa
     try {
       for (const name of room) await core.join(client, name, null)
       stream.replaying = requests.length
-      for (const each of requests) {
-        await core.watch(client, each, () => {
-          stream.replaying--
-        })
-      }
+      for (const each of requests) await core.watch(client, each, stream.replayed)
     } catch (error) {
       core.close(client)
       throw error
@@ -90,6 +86,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   const { socket } = request.raw
   const early: string[] = []
   let earlyBytes = 0
+  let start = Infinity
   let hasBegun = false
   let isEnded = false
   let ended = () => {}
@@ -98,6 +95,10 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   const stream = {
     /** Watches that still replay. Until they are live, an event has no id: a client that resumed from it would miss their changes. */
     replaying: 0,
+    /** From then on the client can resume, also before the first change. Every watch has all changes after the earliest `ack`. */
+    replayed () {
+      if (--stream.replaying === 0) write(`id: ${start}\n\n`)
+    },
     onEnd (listener: () => void) {
       ended = listener
     },
@@ -120,6 +121,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
     },
     outlet: {
       send (text, type, position) {
+        if (type === 'ack' && position !== undefined) start = Math.min(start, position)
         const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
         write(`event: ${type}\n${id}${eventData(text)}`)
       },

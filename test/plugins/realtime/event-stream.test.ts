@@ -5,6 +5,8 @@ import { connect as connectSocket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { freePort } from '../../helpers/free-port.js'
+import { startNginx } from '../../helpers/nginx.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -31,7 +33,8 @@ async function stream (origin: string, query: string, headers: Record<string, st
   const reader = response.body!.getReader()
   let text = ''
   const more = async (): Promise<boolean> => {
-    const { done, value } = await reader.read()
+    // Cut off, it has ended as well.
+    const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }))
     text += Buffer.from(value ?? []).toString()
     return !done
   }
@@ -105,6 +108,24 @@ test('Last-Event-ID is a position of the caller\'s own tenant, and nothing else'
     t.notMatch(await own.until(`after ${id}`), 'globex', `the position ${id} finds no rows of another tenant`)
     await own.cancel()
   }
+})
+
+test('a stream that nginx ends before its first change continues with the changes since it began', async (t) => {
+  const { origin, ask } = await open(t)
+  const port = await freePort()
+  // As by default, nginx buffers responses and speaks HTTP/1.0 with the server. It ends streams that are silent for a second.
+  await startNginx(t, `server { listen 127.0.0.1:${port}; location / { proxy_pass ${origin}; proxy_read_timeout 1s; } }`, port)
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  const cutOff = await stream(`http://127.0.0.1:${port}`, 'watch=notes&watch=notes%3Fdone%3Dtrue&room=a', headers)
+  const text = await cutOff.end()
+  t.equal(text.match(/event: ack/g)?.length, 2, text)
+  await ask('acme')('POST /notes', { body: { title: 'meanwhile' } })
+  const last = text.match(/(?<=^id: )\d+$/gm)?.at(-1) ?? ''
+  const next = await stream(origin, 'watch=notes', { ...headers, 'last-event-id': last })
+  await next.until('event: ack')
+  await ask('acme')('POST /notes', { body: { title: 'later' } })
+  t.match(await next.until('later'), /"title":"meanwhile"[^]*"title":"later"/)
+  await next.cancel()
 })
 
 test('a row whose JSON has line breaks is one event', async (t) => {
