@@ -44,8 +44,11 @@ for locks are printed on standard error. After a failure, run the command again:
 }
 
 /** Statements outside of transactions take long on a large table; a line names the table. */
-function showProgress (call: Call, { migration, step, of, table, state }: MigrationProgress): void {
+function showProgress (call: Call, { migration, step, of, table, state, holder }: MigrationProgress): void {
   const place = `${migration}: step ${step} of ${of}${table === undefined ? '' : `, ${table}`}`
+  if (state === 'queued') {
+    call.note(`${migration}: another server migrates the database${holder === undefined ? '' : ` (process ${holder} of PostgreSQL)`}, waiting for it`)
+  }
   if (state === 'started' && of > 1) call.note(place)
   if (state === 'waiting') call.note(`${place}: another session holds a lock, trying again`)
   if (state === 'done' && step === of) call.print(migration)

@@ -88,7 +88,8 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
 /** Also reads the tables. */
 async function apply (engine: Engine, log: EngineLog): Promise<void> {
   const migrations = await engine.migration.apply(undefined, ({ state, ...progress }) => {
-    if (state === 'waiting') log.warn(progress, 'the migration waits for a lock that another session holds')
+    if (state === 'queued') log.info(progress, 'another server migrates the database: waiting for it')
+    else if (state === 'waiting') log.warn(progress, 'the migration waits for a lock that another session holds')
     else if (state === 'started' && progress.of > 1) log.info(progress, 'a step of a migration begins')
   })
   if (migrations.length > 0) log.info({ migrations }, 'the database was migrated')

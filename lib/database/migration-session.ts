@@ -10,7 +10,13 @@ import { encodeValues, runRows, TransactionSession } from './session.js'
 import type { Step } from './wire-query.js'
 
 /** The key of the advisory lock: a number that other programs are unlikely to choose. */
-const lockKey = 7_236_815_402
+const lockKey = 7_236_815_402n
+/** PostgreSQL shows the halves of the key. */
+const lockHolder = `select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 1
+  and classid = ${lockKey >> 32n} and objid = ${lockKey & 0xffff_ffffn} and database = (select oid from pg_database where datname = current_database())`
+
+/** The pause in which PostgreSQL checks that the server still exists: the index that a killed server builds would lock its table. */
+const checkClient = "select set_config('client_connection_check_interval', '2s', false)"
 
 const firstPauseMs = 100 // ms between attempts to get a lock that another server holds
 const longestPauseMs = 1000
@@ -23,6 +29,8 @@ interface MigrationConnections {
   readonly translate: (error: unknown) => unknown
   /** Aborted when the engine closes: no attempt to get the lock and no step begins after that. */
   readonly closed: AbortSignal
+  /** Another server holds the lock, served by this process of PostgreSQL. Called once. */
+  readonly onQueued: (holder: number | undefined) => void
 }
 
 /**
@@ -34,7 +42,7 @@ export async function withMigrationSession<T> (
   connections: MigrationConnections,
   work: (session: MigrationSession) => Promise<T>
 ): Promise<T> {
-  const { translate, closed } = connections
+  const { translate, closed, onQueued } = connections
   const clients = [open(connections.config), open(connections.config)] as const
   const [holder, worker] = clients
   let lost: unknown = null
@@ -45,7 +53,7 @@ export async function withMigrationSession<T> (
   try {
     await Promise.all(clients.map((client) => client.connect()))
     for (const client of clients) guardResults(client.connection.stream)
-    await holdLock(holder, closed)
+    await holdLock(holder, closed, onQueued)
     return await work(
       await migrationSession(worker, connections, () => {
         if (lost !== null) throw databaseUnavailable(lost)
@@ -67,11 +75,12 @@ function open (config: ClientConfig): pg.Client {
  * An index that is built concurrently waits for every open snapshot. This transaction must have none: it reads committed rows, and uses the
  * simple protocol, since the portal of an extended statement keeps its snapshot.
  */
-async function holdLock (client: pg.Client, closed: AbortSignal): Promise<void> {
+async function holdLock (client: pg.Client, closed: AbortSignal, onQueued: MigrationConnections['onQueued']): Promise<void> {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     await client.query("begin isolation level read committed; set local idle_in_transaction_session_timeout = '0'")
     const { rows: [found] } = await client.query<{ held: boolean }>(`select pg_try_advisory_xact_lock(${lockKey}) as held`)
     if (found?.held === true) return
+    if (pauseMs === firstPauseMs) onQueued((await client.query<{ pid: number }>(lockHolder)).rows[0]?.pid)
     await client.query('rollback')
     await sleep(pauseMs * (0.5 + Math.random()), undefined, { signal: closed }).catch(() => closed.throwIfAborted())
   }
@@ -85,7 +94,11 @@ async function migrationSession (
   const lasting = { ...settingsOf(0), lock_timeout: `${patienceMs}ms` }
   const run = (steps: readonly Step[]) => runRows(client, steps, undefined)
   const keepsSettings = Object.keys(settings.transaction).length === 0
-  if (keepsSettings) await run([{ text: setSession(lasting), values: [] }])
+  if (keepsSettings) {
+    await run([{ text: setSession(lasting), values: [] }])
+    // Not every system can tell, and PostgreSQL refuses the setting there.
+    await run([{ text: checkClient, values: [] }]).catch(() => {})
+  }
   const within = { ...settings, silenceMs: undefined, prepared: false }
   const prelude = (own: Readonly<Record<string, string>>): Step => {
     const all = { ...lasting, ...own }

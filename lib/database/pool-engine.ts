@@ -77,7 +77,12 @@ export function createPoolEngine (
     if (migration === undefined) return { names: [], warnings }
     const { migrations: config } = connections
     const work = (session: MigrationSession) => applyMigrations(session, applyOptions)
-    if (config !== undefined) return withMigrationSession({ config, settings, patienceMs, translate: fail, closed: closed.signal }, work)
+    if (config !== undefined) {
+      const { name, steps } = migration
+      const onQueued = (holder: number | undefined) =>
+        applyOptions.onProgress?.({ migration: name, step: 0, of: steps.length, table: undefined, state: 'queued', holder })
+      return withMigrationSession({ config, settings, patienceMs, translate: fail, closed: closed.signal, onQueued }, work)
+    }
     return work({
       transaction: ownTransaction,
       batch: (_settings, statements) =>

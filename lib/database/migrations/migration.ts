@@ -23,11 +23,16 @@ export interface MigrationPlan {
 
 export interface MigrationProgress {
   readonly migration: string
-  /** Counted from 1. */
+  /** Counted from 1; 0 before the first one. */
   readonly step: number
   readonly of: number
   /** The existing table that the step changes. */
   readonly table: string | undefined
-  /** `waiting`: another session holds a lock, and the step is tried again. */
-  readonly state: 'started' | 'waiting' | 'done'
+  /**
+   * - `queued`: another server migrates the database, and the migration waits for it
+   * - `waiting`: another session holds a lock, and the step is tried again
+   */
+  readonly state: 'queued' | 'started' | 'waiting' | 'done'
+  /** The process of PostgreSQL that serves the other server, for `queued`. */
+  readonly holder?: number | undefined
 }

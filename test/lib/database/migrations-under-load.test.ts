@@ -8,6 +8,7 @@ import { systemSteps } from '../../../lib/database/migrations/steps.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
 import { isFailure } from '../../../lib/errors.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
+import { launch } from '../../bin/tenantry.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine, rejection } from './open.js'
@@ -155,6 +156,41 @@ test('a migration that was interrupted at any step continues where it stopped', 
     'no check constraint remains'
   )
   t.strictSame(await query('select count(*)::int as n from notes where key is null or tag is null'), [{ n: 0 }])
+})
+
+test('a migration waits for the one of another server and names its process; after a kill -9 it builds the index anew', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, title text)' })
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      postgres: { connectionString },
+      tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, indexes: [['title']] } },
+      routes: []
+    })
+  })
+  const reader = new pg.Client({ connectionString })
+  await reader.connect()
+  t.teardown(() => reader.end())
+  // The build of the index waits for the end of this transaction.
+  await reader.query('begin isolation level repeatable read; select 1')
+  const building = async () =>
+    (await query(
+      "select pid from pg_stat_activity where datname = current_database() and query like 'create index concurrently%' and wait_event = 'virtualxid'"
+    )).map(({ pid }) => pid)
+  const first = launch(t, folder, ['migrate'])
+  while ((await building()).length === 0) await pause(lookMs)
+  const [holder] = await query(
+    "select pid from pg_stat_activity where datname = current_database() and state = 'idle in transaction' and query like '%advisory%'"
+  )
+  const second = launch(t, folder, ['migrate'])
+  t.match(await second.errorLine(/another server/), `(process ${String(holder?.['pid'])} of PostgreSQL), waiting for it`)
+  const [build] = await building()
+  first.kill('SIGKILL')
+  const alive = async () => (await query('select 1 from pg_stat_activity where pid = $1', [build])).length > 0
+  while (await alive() || (await building()).length === 0) await pause(lookMs)
+  await reader.query('rollback')
+  const { code, errors } = await second.ended
+  t.equal(code, 0, errors.join('\n'))
+  t.strictSame(await query("select indisvalid as valid from pg_index where indrelid = 'notes'::regclass"), [{ valid: true }, { valid: true }])
 })
 
 test('every system migration can be applied to a database in use', async (t) => {
