@@ -213,9 +213,7 @@ const maxParamLength = 2048 // characters of one path parameter: a document's id
 
 /** Settings that are not part of the document. */
 export interface ServerOptions {
-  /**
-   * The source of `{{env.NAME}}`, JWT_SECRET and the other settings. Default: the `env` of `loadConfig`, else the process's environment.
-   */
+  /** The source of `{{env.NAME}}`, JWT_SECRET and other settings. Default: the `env` of `loadConfig`, else the process's environment. */
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */
   readonly logger?: FastifyServerOptions['logger']

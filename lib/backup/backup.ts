@@ -17,9 +17,7 @@ export interface BackupOptions {
   readonly programs: string | undefined
 }
 
-/**
- * The dump and the counts are of one moment, while servers serve. The manifest is written last: a folder without it has no complete backup.
- */
+/** The dump and the counts show one moment, while servers serve. The manifest comes last: a folder without it has no complete backup. */
 export async function backUp (options: PostgresOptions, { folder, programs }: BackupOptions): Promise<Counts> {
   const [dump, restore] = [await findProgram('pg_dump', programs), await findProgram('pg_restore', programs)]
   await mkdir(folder, { recursive: true, mode: 0o700 })

@@ -26,10 +26,7 @@ export interface AsyncCache<Value, Key extends string = string> {
   touch(key: Key): Value | undefined
   /** Invalidates the key: later calls read the value again. Waiting calls wait for two loads at most. */
   invalidate(key: Key): void
-  /**
-   * Replaces the value in the background: the old one is returned until the new one is there. Rejects, and keeps the old one, if the load
-   * fails.
-   */
+  /** Replaces the value in the background; the old one is returned until then. If the load fails, rejects and keeps the old one. */
   refresh(key: Key): Promise<Value>
   clear(): void
   readonly size: number

@@ -1,11 +1,4 @@
-/**
- * The options of an LRUCache with at most so many entries. LRUCache's own `max` allocates all of them at the start: for 100,000 entries 3
- * MB and 10 ms.
- */
+/** The options of an LRUCache of so many entries. Its own `max` allocates them all at the start: for 100,000 entries 3 MB and 10 ms. */
 export function lruOptions (entries: number): { readonly maxSize: number, readonly sizeCalculation: () => number } {
-  return { maxSize: entries, sizeCalculation: one }
-}
-
-function one (): number {
-  return 1
+  return { maxSize: entries, sizeCalculation: () => 1 }
 }

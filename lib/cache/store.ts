@@ -27,10 +27,7 @@ export interface CacheStats {
   readonly misses: number
 }
 
-/**
- * The state of the tables that a value is read from. A write to one of them changes the stamp. Only the store that created a stamp can read
- * it.
- */
+/** The state of the tables that a value is read from: a write to one of them changes it. Only the store that created it can read it. */
 export type Stamp = string | number
 
 /** There is no value. */
@@ -65,10 +62,7 @@ export interface CacheStore {
   invalidate(tenant: string, writes: readonly TableUse[]): MaybePromise<void>
   /** true if the item existed. */
   delete(tenant: string, key: string): MaybePromise<boolean>
-  /**
-   * Removes every item of the tenant, or of `everyTenant`; values that are being computed are not found either. Returns the number of
-   * removed items.
-   */
+  /** Removes every item of the tenant, or of `everyTenant`, even if it is still being computed. Returns the number of removed items. */
   clear(tenant: string): MaybePromise<number>
   /** The keys of the tenant, in any order, at most `limit` (1000 by default). */
   keys(tenant: string, limit?: number): MaybePromise<string[]>

@@ -1,6 +1,4 @@
-/**
- * The text of HTML. The tokenizer of htmlparser2 has no stack of open elements, so nesting cannot make it slow. Nothing is loaded or run.
- */
+/** The text of HTML. The tokenizer keeps no stack of open elements, so nesting cannot make it slow. Nothing is loaded or run. */
 import { Tokenizer } from 'htmlparser2'
 import { type Block, BlockList } from './blocks.js'
 

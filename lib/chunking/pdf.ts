@@ -1,7 +1,4 @@
-/**
- * The text of PDF files, by pdfjs-dist (an optional peer). It runs in a separate thread with bounds of memory and time: a hostile file can
- * end the thread only.
- */
+/** The text of PDF files, by pdfjs-dist (an optional peer), in a thread with bounds of memory and time: a hostile file ends only that. */
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { failure } from '../errors.js'

@@ -60,9 +60,7 @@ function serializer (schema: JsonSchema, write: Writer): (result: unknown, form:
 /** Constant text, or a writer, which returns undefined if there is nothing to write. */
 type Piece = string | ((scope: Scope) => string | undefined)
 
-/**
- * Compiles a value that compileValue accepts. The writer's output equals `JSON.stringify` of the evaluated value, with null for undefined.
- */
+/** Compiles a value that compileValue accepts. The text equals `JSON.stringify` of the evaluated value, with null for undefined. */
 function compileMapping (value: unknown, context: TemplateContext): (scope: Scope) => string {
   // compileValue has already checked the whole value, so its faults are not reported again.
   const piece = compilePiece(value, { ...context, faults: new FaultList() })

@@ -140,16 +140,8 @@ function part (value: unknown): string {
 function sortedQuery (query: string): string {
   if (!query.includes('&')) return query
   const pairs = query.split('&')
-  let isSorted = true
-  let last = ''
-  for (const pair of pairs) {
-    const name = nameOf(pair)
-    // An encoded name has several spellings, and sorting by spelling could reorder the values of one name.
-    if (name.includes('%') || name.includes('+')) return query
-    if (name < last) isSorted = false
-    last = name
-  }
-  if (isSorted) return query
+  // An encoded name has several spellings, and sorting by spelling could reorder the values of one name.
+  if (pairs.some((pair) => /[%+]/.test(nameOf(pair)))) return query
   return pairs.sort((left, right) => nameOf(left) < nameOf(right) ? -1 : nameOf(left) > nameOf(right) ? 1 : 0).join('&')
 }
 

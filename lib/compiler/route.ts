@@ -98,10 +98,7 @@ export interface CompiledRoute {
   readonly response: CompiledResponse | null
   /** The path that reads the created record, if the document has such a route; usually null. */
   readonly location: RecordLocation | null
-  /**
-   * Limits on the values that templates copy, for each query and for the response. They are checked before evaluation; null if no
-   * check is needed.
-   */
+  /** Limits on the values that templates copy, for each query and the response, checked before evaluation; null if no check is needed. */
   readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
 }
 

@@ -5,10 +5,7 @@
  */
 import { isTenant, serverRef, type TenantId, type TenantRef } from '../identity/tenant-ref.js'
 
-/**
- * Long work asks before each piece: `if (yielder.shouldYield()) await yielder.yield()`. Work that may stop before the next
- * piece calls `done`.
- */
+/** Long work asks before each piece: `if (yielder.shouldYield()) await yielder.yield()`. Work that may stop there calls `done`. */
 export interface Yielder {
   /** The work must yield before its next piece. Otherwise the piece begins now. */
   shouldYield(): boolean

@@ -34,20 +34,14 @@ export class FairSemaphore<Key extends string = TenantRef> {
   private taken = 0
   private waiters = 0
 
-  /**
-   * `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: some stay free for others, for places that are held for long.
-   * Otherwise the turns alone are fair.
-   */
+  /** `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others. */
   constructor (private readonly max: number, private readonly timeoutMs: number, private readonly keepsFree = true) {}
 
   get waiting (): number {
     return this.waiters
   }
 
-  /**
-   * Calls `granted` when there is a place for the account, at once where one is free, or `refused` when it took too long. Each
-   * granted place must be returned with `release`.
-   */
+  /** Calls `granted` when there is a place, at once if one is free, or `refused` after the timeout. `release` returns a granted place. */
   acquire (key: Key, granted: (account: Account<Key>) => void, refused: () => void): void {
     let account = this.accounts.get(key)
     if (account === undefined) this.accounts.set(key, account = { key, held: 0, waiting: null })

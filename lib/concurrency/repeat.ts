@@ -1,7 +1,4 @@
-/**
- * Repeats the work, which resolves with the milliseconds until its next run and never rejects. Returns the function that ends it and waits
- * for running work.
- */
+/** Repeats the work, which resolves with the ms until its next run and never rejects. The result ends it, and waits for running work. */
 export function repeat (work: () => Promise<number>): () => Promise<void> {
   let hasEnded = false
   let timer: NodeJS.Timeout | undefined

@@ -17,19 +17,17 @@ export type HeldResults = ReturnType<ResultMemory['hold']>
 
 export function createResultMemory () {
   const byTenant = new KeyCounts<TenantRef>()
-  let total = 0
 
   return {
     /** The bytes of all requests. */
     get bytes () {
-      return total
+      return byTenant.total
     },
     hold (tenant: TenantRef) {
       let own = 0
       const add = (bytes: number): void => {
         byTenant.add(tenant, bytes)
         own += bytes
-        total += bytes
       }
       return {
         /** Counts a JSON text of this length. */
@@ -43,9 +41,10 @@ export function createResultMemory () {
          * request with results always has room.
          */
         requireRoom (): void {
+          const { total, size } = byTenant
           const ofTenant = byTenant.of(tenant)
           // Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another.
-          if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * byTenant.size > maxInAll))) throw busy()
+          if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * size > maxInAll))) throw busy()
         },
         /** The request has ended. */
         release: () => add(-own)

@@ -1,7 +1,4 @@
-/**
- * Limits how many requests wait for other services at a time. A service that is slow for a tenant uses up only that tenant's places:
- * connections and memory remain for the others.
- */
+/** Limits how many requests wait for other services: a slow one uses up only the places, connections and memory of its tenant. */
 import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'

@@ -75,10 +75,7 @@ export function createUseCounter ({ keys: name, flushAfter, maxKeys, write, log 
     timer ??= setTimeout(flush, flushAfter).unref()
   }
 
-  /**
-   * Writes all uses until now: a concurrent write does not contain those since it began. A failure is logged and tried again; the promise
-   * resolves all the same.
-   */
+  /** Writes all uses until now, after any running write. A failure is logged and tried again; the promise resolves all the same. */
   const flush = createBatcher<void, void>(writeAll)
 
   return {

@@ -1,7 +1,4 @@
-/**
- * Addresses of calls. A template's value is percent-encoded in the path or in the query string, so it can neither change the host nor leave
- * its segment.
- */
+/** Addresses of calls. Values of templates are percent-encoded, so they can neither change the host nor leave their segment. */
 import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'

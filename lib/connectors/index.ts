@@ -43,10 +43,7 @@ interface Entry {
   readonly missing: string | null
 }
 
-/**
- * The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were checked
- * before.
- */
+/** The connectors of a document. Faults of its credentials and custom integrations go to the context's list, unless they were checked. */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()
   const inside: ConnectorContext = { ...context, ofTenant: context.origin === 'tenant' }

@@ -57,10 +57,7 @@ export interface AuditEntry {
 
 const maxText = 256 // characters of a stored user, address, target, and of each text of the details
 
-/**
- * The `tenant_id` of the entries of a deleted tenant. No tenant has it, since `~` is not allowed in an id: a new tenant of the
- * same id never reads them.
- */
+/** The `tenant_id` of a deleted tenant's entries. No id has a `~`, so a new tenant of the same id never reads them. */
 export function archivedTenant (id: string): Owner {
   return tenantRef(`${archiveMark}${id}`)
 }

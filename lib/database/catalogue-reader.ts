@@ -42,10 +42,7 @@ const columnNames = (table: string, numbers: string) =>
 
 const keyNames = columnNames('c.oid', 'k.conkey')
 
-/**
- * Tables, partitioned tables, views, materialized and foreign tables. Partitions are not listed separately, and objects of extensions are
- * left out.
- */
+/** Tables, views, materialized views and foreign tables. Partitions are not listed separately; objects of extensions are left out. */
 const text = `
 select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as partitioned,
   (select coalesce(json_agg(json_build_object(

@@ -6,10 +6,7 @@ export const tenantColumn = 'tenant_id'
 
 export interface Column {
   readonly name: string
-  /**
-   * PostgreSQL's type as `format_type` prints it without modifiers: `text`, `uuid`, `timestamp with time zone`, `text[]`, or an enum's
-   * name.
-   */
+  /** PostgreSQL's type as `format_type` prints it without modifiers: `text`, `timestamp with time zone`, `text[]`, or an enum's name. */
   readonly type: string
   readonly notNull: boolean
   /** The column has a default, or is an identity column. */

@@ -22,10 +22,7 @@ export interface Statement {
 
 /** Executes statements: the engine itself, or one transaction of it. */
 export interface Session {
-  /**
-   * Runs a statement that returns at most one row of one text column, and returns that text (compiled queries let PostgreSQL build the
-   * JSON), or null without a row.
-   */
+  /** Runs a statement that returns at most one row of one text column, the JSON of a compiled query. Returns it, or null without a row. */
   text(statement: Statement, values: readonly unknown[]): Promise<string | null>
   /** Runs a statement and returns its rows as objects. */
   rows<Row extends Record<string, unknown>>(statement: Statement, values?: readonly unknown[]): Promise<Row[]>
@@ -64,10 +61,7 @@ export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** The absolute path of an embedded database's data; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
-  /**
-   * Statements of a tenant see the tenant's rows. Statements of the platform, and of requests without a tenant, see the
-   * platform's rows. The server's own statements see all rows.
-   */
+  /** A tenant's statements see its rows; those of the platform, and of requests without a tenant, the platform's; the server's own, all. */
   readonly rowLevelSecurity: boolean
   /** The tables of the platform's roles; null without them. */
   readonly roleTables: RoleTables | null

@@ -4,10 +4,7 @@ import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
 import { isRecord, jsonIn } from '../json/plain-value.js'
 import type { SystemTables } from './system-tables.js'
 
-/**
- * The kinds of changes; `users`: some of their tokens and API keys ended; `cache`: the tenant's responses are cleared, or all of them for
- * an empty tenant.
- */
+/** The kinds of changes. `users`: some tokens and API keys ended. `cache`: the tenant's responses are cleared; without a tenant, all. */
 export const topics = [
   'tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks',
   'workflows', 'cache', 'realtime'

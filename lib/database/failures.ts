@@ -1,7 +1,4 @@
-/**
- * Turns database failures into errors of the error catalogue, without SQL, values and other rows. The driver's error is their
- * `cause`, for the log.
- */
+/** Turns database failures into errors of the catalogue, without SQL, values and other rows. The driver's error is the logged `cause`. */
 import { catalogue, type CatalogueEntry, failure, isFailure, TenantryError } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
@@ -152,9 +149,7 @@ function withoutValue (error: unknown, state: string): Error {
 /** Classes of errors about a value: data exceptions, violated rules, limits, and errors of triggers. */
 const aboutValues = /^(?:22|23|44|54|P0|TN)/
 
-/**
- * Some types have their own syntax, such as `tsvector` and `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position.
- */
+/** Some types have a syntax of their own, such as `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position. */
 function isValueSyntax (state: string, error: unknown): boolean {
   return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
 }

@@ -10,9 +10,7 @@ export interface IdempotencyClaim {
   readonly mark: { readonly text: string, readonly values: readonly unknown[] }
 }
 
-/**
- * Marks the claim in the transaction of the write. Throws `idempotencyRunning` if the key was taken over, so that the write is rolled back.
- */
+/** Marks the claim in the transaction of the write. Throws `idempotencyRunning`, which rolls it back, if the key was taken over. */
 export async function markClaim<Tables> (transaction: Kysely<Tables>, { mark: { text, values } }: IdempotencyClaim): Promise<void> {
   const { rows } = await transaction.executeQuery(CompiledQuery.raw(text, [...values]))
   requireMark(rows)

@@ -1,7 +1,4 @@
-/**
- * The connection for notices, restored for as long as the engine is open. It is checked all the time: a network may lose notices
- * silently.
- */
+/** The connection for notices, restored while the engine is open, and checked all the time: a network may lose notices silently. */
 import { once } from 'node:events'
 import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -119,10 +116,7 @@ const probeAgainMs = 1000 // ms after a probe that the pool could not send
 /** The connection responds, but notices do not arrive on it. */
 class NoticesLost extends Error {}
 
-/**
- * One connection that listens for notices, until its loss. It is checked all the time: a network that drops packets would silently keep
- * notices away.
- */
+/** One connection that listens for notices, until its loss. It is checked all the time: a network may drop its packets silently. */
 class NoticeSession {
   /** Resolves with the reason when the connection is lost or closed. */
   readonly lost: Promise<unknown>

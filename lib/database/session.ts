@@ -223,10 +223,7 @@ export class TransactionSession implements Session {
   }
 }
 
-/**
- * Encodes one value: undefined and null are NULL, dates are ISO 8601 in UTC, arrays are PostgreSQL arrays (not JSON),
- * other objects are JSON.
- */
+/** Encodes a value: undefined and null are NULL, dates ISO 8601 in UTC, arrays PostgreSQL arrays (not JSON), other objects JSON. */
 function encodeValue (value: unknown): Parameter {
   if (typeof value === 'string') return value
   if (value === null || value === undefined) return null

@@ -1,7 +1,4 @@
-/**
- * The tables of webhooks, and of work that must run only once, in the `tenantry` schema, as kysely sees them: a part of the system
- * tables.
- */
+/** The tables of webhooks and of work that runs only once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType, Generated } from 'kysely'
 import type { OptionalTime, Time } from './column-types.js'
 

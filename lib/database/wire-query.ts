@@ -58,10 +58,7 @@ function preparedOn (connection: Connection, name: string): PreparedStatements {
   return name.startsWith('t_') ? rooms.tenants : rooms.platform
 }
 
-/**
- * Sends the steps in one batch up to one Sync: they form one transaction, unless one of them changes that. Only the last step's
- * result is kept.
- */
+/** Sends the steps up to one Sync: they form one transaction, unless one of them changes that. Only the last step's result is kept. */
 abstract class Exchange implements Submittable {
   private socket: Socket | undefined
   private connection: Connection | undefined
@@ -235,10 +232,7 @@ class PreparedStatements {
   /** The use counts of other statements. */
   readonly #uses = new LRUCache<string, number>(lruOptions(maxStatements))
 
-  /**
-   * `close` closes a name in the current batch, before anything that can fail: after a failure the server continues only behind the next
-   * Sync.
-   */
+  /** `close` closes a name in the current batch, before anything that can fail: after a failure the server skips to the next Sync. */
   constructor (private readonly close: (name: string) => void) {
     this.#held = new LRUCache({
       maxSize: maxCharacters,

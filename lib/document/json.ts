@@ -22,10 +22,7 @@ const expectations: Readonly<Record<string, string>> = {
   InvalidCharacter: 'a string cannot contain unescaped line breaks and control characters'
 }
 
-/**
- * Parses a text; `source` is its name in faults. Throws a ConfigError with line and column, both from 1, of the first fault, or of the
- * repeated members.
- */
+/** Parses a text; `source` names it in faults. Throws a ConfigError with the line and column of the first fault, or of repeated members. */
 export function parseJson (text: string, source: string): unknown {
   const errors: ParseError[] = []
   const root = parseTree(text.charCodeAt(0) === 0xFEFF ? text.slice(1) : text, errors, source)

@@ -1,7 +1,4 @@
-/**
- * The text of an expression as a document holds it, made into CEL: templates become variables, `===` becomes `==`.
- * Positions in the CEL text become positions in the document.
- */
+/** An expression of a document made into CEL: templates become variables, `===` becomes `==`. Positions in CEL map back to the document. */
 import { parseTemplateAt, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
 
 /** A template in an expression, by the variable that replaces it. */

@@ -39,10 +39,7 @@ export function transformName ({ width, height, fit, format, quality }: ImageTra
   return parts.length === 0 ? null : parts.map((part) => part.join('-')).join('_')
 }
 
-/**
- * Throws `badRequest` for an image that is unreadable or has more than 50 megapixels. Throws an error that names the package if
- * sharp is not installed.
- */
+/** Throws `badRequest` for an image that is unreadable or above 50 megapixels, and an error that names the package if sharp is missing. */
 export async function transformImage (
   original: Readable,
   { width, height, fit = 'cover', format, quality }: ImageTransform

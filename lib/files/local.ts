@@ -103,10 +103,7 @@ export function createLocalStore (folder: string): ObjectStore {
   }
 }
 
-/**
- * Resolves with the number of bytes. Rejects with the error of the stream that failed first, because pipeline also passes it to
- * the other stream.
- */
+/** Resolves with the number of bytes. Rejects with the error of the stream that failed first: pipeline also passes it to the other. */
 async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<number> {
   const file = new FileWriter(path)
   let diskError: unknown

@@ -1,7 +1,4 @@
-/**
- * Repairs a file store from the rows of the database. It copies objects that one of two stores lacks from the other, and deletes
- * objects without a row. Servers may keep serving.
- */
+/** Repairs a file store from the database: copies objects that one of two stores lacks, deletes those without a row. Servers may serve. */
 import type { Kysely, Selectable } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { isUuid } from '../identity/uuid.js'

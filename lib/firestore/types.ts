@@ -81,10 +81,7 @@ export interface DocumentSession {
   text(operation: DocumentOperation): Promise<string | null>
 }
 
-/**
- * Errors are those of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `documentContention`, `indexMissing`,
- * `invalidValue`.
- */
+/** Throws `databaseUnavailable`, `databaseBusy`, `conflict`, `documentContention`, `indexMissing`, `invalidValue`. */
 export interface DocumentStore extends DocumentSession {
   readonly isDefault: boolean
   readonly sharedCollections: ReadonlySet<string>
@@ -93,10 +90,7 @@ export interface DocumentStore extends DocumentSession {
    * its reads, it runs again, up to four times more. Its reads see its own writes of documents by id.
    */
   transaction<Result>(work: (session: DocumentSession) => Promise<Result>): Promise<Result>
-  /**
-   * Removes the tenant's documents, in batches. `mayErase` is called before each batch: false ends the work. After a failure, another call
-   * continues.
-   */
+  /** Removes the tenant's documents, in batches, while `mayErase` before each is true. After a failure, another call continues. */
   erase(tenant: Owner, mayErase: () => Promise<boolean>): Promise<void>
   /** Resolves if Firestore is reachable. */
   check(): Promise<void>

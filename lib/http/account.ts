@@ -29,10 +29,7 @@ const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // the form of an IPv4 addre
 const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // some proxies append a port, new for each connection
 const maxLength = 45 // characters of the longest address; a proxy may pass on any text of its client
 
-/**
- * The address as a key. One caller controls a whole /64 of IPv6 (RFC 4291, 2.5.1), which therefore counts as one client. All notations of
- * an IPv4 address are the same client.
- */
+/** The address as a key. A /64 of IPv6 is one client (RFC 4291, 2.5.1), and so are all notations of an IPv4 address. */
 export function addressKey (address: string | undefined): string {
   if (address === undefined) return 'unknown'
   if (!address.includes(':')) return address.length > maxLength ? address.slice(0, maxLength) : address

@@ -1,7 +1,4 @@
-/**
- * The egress rule: calls that a tenant controls never reach loopback, private, link-local, metadata or otherwise reserved addresses.
- * `egress.allow` lists the platform's exceptions.
- */
+/** The egress rule: calls of tenants reach no loopback, private, link-local or reserved address, except those in `egress.allow`. */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 

@@ -13,10 +13,7 @@ import { requestIdHeader, securityHeaders } from './first-hooks.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 
-/**
- * Errors that are not logged as failures: the server stops, lacks a setting, or refuses by a rate limit. Otherwise callers could fill the
- * log.
- */
+/** Errors that are not logged as failures: the server stops, lacks a setting, or limits a rate. Otherwise callers could fill the log. */
 const calm: ReadonlySet<string> = new Set([
   catalogue.stopping.code,
   catalogue.billingNotConfigured.code,
@@ -86,10 +83,7 @@ function forCaller (error: TenantryError, { auth, server }: Pick<FastifyRequest,
   })
 }
 
-/**
- * The refusal of @fastify/rate-limit, which sets Retry-After before it throws; null for other errors. A body of the app's
- * `errorResponseBuilder` is sent unchanged.
- */
+/** The refusal of @fastify/rate-limit, which sets Retry-After itself, or the app's own body for it, unchanged; null for other errors. */
 function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Record<string, unknown> | null {
   const retryAfter = reply.getHeader('retry-after')
   if (retryAfter === undefined || thrown instanceof TenantryError || !isRecord(thrown)) return null

@@ -15,9 +15,7 @@ export const maxJsonKeys = 10_000
 export const maxJsonMembers = 100_000
 /** Items of arrays. */
 export const maxJsonItems = 500_000
-/**
- * Different keys in a database result: 1,000 rows, each with 50 keys of its own. A list of rows of one table has as many as its columns.
- */
+/** Different keys in a database result: 1,000 rows, each with 50 keys of its own. The rows of one table have as many as its columns. */
 export const maxStoredKeys = 50_000
 
 const smallText = 50_000 // characters; shorter texts have no room for that many different keys

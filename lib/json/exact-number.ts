@@ -1,9 +1,6 @@
 /** Numbers of JSON that JavaScript's `number` cannot hold. */
 
-/**
- * A decimal that a double cannot represent, such as 12345678901234567890.10: its text as JSON writes it. It has no own members, so paths
- * and loops over members find nothing in it.
- */
+/** A decimal that a double cannot represent: its text as JSON writes it. It has no own members, so paths and loops find nothing in it. */
 export class ExactNumber {
   readonly #text: string
 

@@ -1,7 +1,4 @@
-/**
- * Keeps secrets out of the log. The text of each line is searched when it is written: for members with names of secrets, and for texts
- * that look like a secret.
- */
+/** Keeps secrets out of the log: each written line is searched for members with names of secrets, and for texts that look like one. */
 
 const maxLine = 262_144 // characters; longer lines are cut
 const keptOfLong = 4096
@@ -255,10 +252,7 @@ function judge (plain: string): NameKind {
   return end[1] === 's' ? 'secrets' : 'secret'
 }
 
-/**
- * An error code: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `23505` and `42P01`, and a signal's or a process's
- * number.
- */
+/** An error code: `ECONNREFUSED`, `TENANTRY_NOT_FOUND`, `card_declined`, PostgreSQL's `42P01`, and a signal's or process's number. */
 const errorCode = /^(?:"E[A-Z]{2,15}"|"[a-z]+(?:_[a-z]+)+"|"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"|"[0-9A-Z]{5}"|-?\d{1,5})$/
 
 /** Whether the value of a member, as JSON, reveals a secret: missing values and booleans do not. */

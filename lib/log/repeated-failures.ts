@@ -57,10 +57,7 @@ export function createRepeatedFailures (log: FastifyBaseLogger) {
   }
 }
 
-/**
- * Errors with one code and different causes are different kinds. So are unexpected errors of different routes, and errors from different
- * places in the code.
- */
+/** Errors with one code are of different kinds if their causes, or for unexpected errors their routes or places in the code, differ. */
 function kindOf ({ code, cause }: TenantryError, tenant: Owner | undefined, route: string | undefined): string {
   const thrown: Record<string, unknown> = isRecord(cause) ? cause : {}
   const { name, code: ownCode, stack } = thrown

@@ -9,9 +9,7 @@ export const maxText = 2_000_000 // characters in all messages
 export const maxImages = 20 // per call
 export const maxParts = 100 // per message
 
-/**
- * Returns the messages without characters that the providers' JSON cannot contain. Throws `badRequest` for messages that no model accepts.
- */
+/** The messages without characters that the providers' JSON cannot contain. Throws `badRequest` for messages that no model accepts. */
 export function checkMessages (messages: readonly ModelMessage[]): ModelMessage[] {
   if (messages.length === 0 || messages.length > maxMessages) throw refused(`expected 1 to ${maxMessages} messages`)
   const first = messages.findIndex(({ role }) => role !== 'system')

@@ -1,7 +1,4 @@
-/**
- * An estimate of the tokens of texts, for reservations and for providers that report no usage; and the cost of model calls in millionths
- * of a USD.
- */
+/** Estimates the tokens of texts, for reservations and for providers that report no usage, and the cost of calls in millionths of a USD. */
 import type { ModelInfo, ModelMessage, ModelUsage } from './types.js'
 
 const lettersPerToken = 4

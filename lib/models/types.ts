@@ -75,9 +75,7 @@ export interface ChatCall {
   /** JSON Schema of the response; the result's `object` conforms to it. */
   readonly responseFormat?: Readonly<Record<string, unknown>> | undefined
   readonly tools?: readonly ModelTool[] | undefined
-  /**
-   * The maximum calls of the model, 1 to 20; no tool runs after the last one. Default: 1 without tools, `agent.chat.maxRounds` with tools.
-   */
+  /** The maximum calls of the model, 1 to 20; no tool runs after the last. Default: 1 without tools, `agent.chat.maxRounds` with tools. */
   readonly maxRounds?: number | undefined
   /** Aborts the request to the provider. The tenant is charged for the prompt and for the received tokens. */
   readonly signal: AbortSignal

@@ -159,10 +159,7 @@ const builtInList: readonly Plan[] = [
   })
 ]
 
-/**
- * The five built-in plans with the changes of a document, and its added tiers. Missing members are taken from the built-in plan, or from
- * the built-in `free` for an added tier.
- */
+/** The built-in plans with a document's changes, and its added tiers, whose missing members are those of the built-in `free`. */
 export function createPlans (changes: Changes = {}): Plans {
   const byTier = new Map(builtInList.map((plan) => [plan.tier, plan]))
   for (const [tier, change] of Object.entries(changes)) {

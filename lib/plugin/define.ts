@@ -16,10 +16,7 @@ import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
 import { checkOptions, type OptionChecks } from './options.js'
 
-/**
- * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings
- * without unknown parameters.
- */
+/** Adds the endpoints to a context with the conventions: errors, validation, JSON bodies, query strings without unknown parameters. */
 export type Endpoints = (group: FastifyGroup) => void | Promise<void>
 
 export interface Definition<Options extends object> {
@@ -135,10 +132,7 @@ function compileLazily (app: FastifyInstance): void {
 
 const noParameters = ClosedObject({})
 
-/**
- * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve
- * files of pages.
- */
+/** Closes the query strings of routes with a schema. Declared routes check requests themselves; hidden routes serve files of pages. */
 function closeQueries (group: FastifyInstance): void {
   group.addHook('onRoute', (route) => {
     const { schema } = route
@@ -213,10 +207,7 @@ export function optional<Name extends keyof FastifyInstance & string> (
   }
 }
 
-/**
- * Throws if the plugin that added the decorator `reader` belongs to a context above `app`. That plugin would not see the
- * decorators that `plugin` adds to `app`.
- */
+/** Throws if the decorator `reader` was added in a context above `app`: its plugin would not see the decorators that `plugin` adds. */
 export function requireSameContext (app: FastifyInstance, reader: keyof FastifyInstance & string, plugin: string): void {
   if (!app.hasDecorator(reader) || Object.hasOwn(app, reader)) return
   throw new Error(

@@ -26,15 +26,10 @@ export interface Stopping {
   until(work: Promise<void>): void
 }
 
-/**
- * The options of `Fastify(...)` that the plugin stop needs, so that requests in the last moment before the server closes still reach it.
- */
+/** The options of `Fastify(...)` for the plugin stop: requests in the last moment before the server closes still reach it. */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
-/**
- * Runs the work once when the app begins to stop, or when running requests must end. The app closes after it. Works without the plugin
- * stop.
- */
+/** Runs the work once when the app begins to stop, or running requests must end, before it closes. Works without the plugin stop. */
 export function whenStopping (app: FastifyInstance, work: () => Promise<void>, phase: 'signal' | 'ending' = 'signal'): void {
   let ended: Promise<void> | undefined
   const begin = () => {

@@ -73,10 +73,7 @@ export function endStatusOf (request: FastifyRequest, reply: FastifyReply): numb
   return request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
 }
 
-/**
- * Whether the last byte of the response was handed to the system. The response to an injected request never leaves its socket,
- * which stays open.
- */
+/** Whether the last byte of the response was handed to the system. The response to an injected request stays in its open socket. */
 function wasSent ({ raw }: FastifyReply): boolean {
   return raw.writableFinished || raw.socket?.destroyed === false
 }

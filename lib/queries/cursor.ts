@@ -34,10 +34,7 @@ export function checkCursorQuery (
   if (count > maxKeys) faults.add(pointer, `a cursor can contain at most ${maxKeys} ${keys} of an order, but this order has ${count}`)
 }
 
-/**
- * A cursor reveals the values of its order to its caller, and a forged one can probe any value. Therefore every record must show these
- * members.
- */
+/** A cursor reveals the values of its order, and a forged one can probe any value. Therefore every record must show these members. */
 export function reportHidden (hidden: readonly string[], what: string, pointer: string, { faults }: QueryContext): void {
   if (hidden.length === 0) return
   const names = hidden.map((name) => `"${name}"`).join(', ')

@@ -1,7 +1,4 @@
-/**
- * `pagination: "cursor"` of documents, on both stores. The keys of the order are fields as JSON, with the id last; a cursor holds
- * their JSON texts.
- */
+/** `pagination: "cursor"` of documents, on both stores. Its keys are fields as JSON, the id last; a cursor holds their JSON texts. */
 import type { Scope } from '../expressions/types.js'
 import { parseJson } from '../json/parse.js'
 import { isStorableJson } from '../json/storable.js'

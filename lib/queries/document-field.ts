@@ -1,7 +1,4 @@
-/**
- * Fields of a document by their path, and comparisons typed by the value. A string of a URL is compared as each JSON type that it
- * can represent.
- */
+/** Fields of a document by path, and comparisons by the value's type. A string of a URL counts as each JSON type that it can represent. */
 import { noScope } from '../expressions/no-scope.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'

@@ -1,7 +1,4 @@
-/**
- * Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, separate for each tenant. Requests
- * without a tenant use the empty tenant.
- */
+/** Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, by tenant; the empty one without a tenant. */
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'

@@ -99,9 +99,7 @@ export function innerConditions ({ fields }: Selection, alias: string, rendering
   )
 }
 
-/**
- * `from ... where ...`: the embedded rows of one outer row. They are the tenant's, not soft-deleted, and match the filters of the embed.
- */
+/** `from ... where ...`: the embedded rows of one outer row: the tenant's, not soft-deleted, that match the filters of the embed. */
 function rowsOf (field: EmbedField | Count, outer: string, inner: string, rendering: Rendering): string {
   const { relation, rows: { filters } } = field
   const { schema, draft } = rendering

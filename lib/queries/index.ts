@@ -1,6 +1,4 @@
-/**
- * Compiles the queries of a route to SQL. PostgreSQL builds the JSON: each statement returns at most one row with one text, the whole body.
- */
+/** Compiles a route's queries to SQL. PostgreSQL builds the JSON: a statement returns at most one row with one text, the whole body. */
 import type { CompiledQuery } from '../expressions/types.js'
 import type { Query, TableOperation } from '../schema/query.js'
 import { compileCall } from './call.js'

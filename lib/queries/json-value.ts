@@ -1,6 +1,4 @@
-/**
- * Values from a request's body keep their JSON type: a string is not a number, and a word is not a date. Strings of a URL are converted.
- */
+/** Values of a request's body keep their JSON type: a string is no number, and a word no date. Strings of a URL are converted. */
 import type { Column } from '../database/catalogue.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { isExact } from '../json/exact-number.js'

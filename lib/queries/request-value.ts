@@ -1,7 +1,4 @@
-/**
- * Values of requests: the errors that point to them, and those of URL strings, whose type neither a column nor a rule of the route
- * determines.
- */
+/** Values of requests: errors that point to them, and URL strings whose type neither a column nor a rule of the route determines. */
 import { failure, type TenantryError } from '../errors.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { parseBounded } from '../json/bounds.js'

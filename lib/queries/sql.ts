@@ -181,9 +181,7 @@ export function fitsName (name: string): boolean {
   return name.length > 0 && !name.includes('\0') && Buffer.byteLength(name) <= maxNameBytes
 }
 
-/**
- * A type to cast to. `format_type` gives some types a name that implies a length of 1, and a cast to that name would truncate the value.
- */
+/** A type to cast to. `format_type` gives some types a name that implies a length of 1: a cast to that name would truncate the value. */
 export function castType (type: string): string {
   return type.replace(/^(character|bit)(?=$|\[\])/, (name) => name === 'bit' ? '"bit"' : 'bpchar')
 }

@@ -66,10 +66,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
   }
 }
 
-/**
- * A write returns each row that it writes, so aggregates and inner embeds are rejected. A `delete` returns none, and any `select`
- * is reported elsewhere.
- */
+/** A write returns each written row: no aggregates, no inner embeds. A `delete` returns none, and its `select` is reported elsewhere. */
 function refuseReading ({ operation }: Query, { grouped, fields }: Selection, pointer: string, { faults }: QueryContext): void {
   if (operation === 'delete') return
   const inner = fields.find((field) => isEmbed(field) && field.rows.inner)

@@ -72,9 +72,7 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
 /** The maximum faults of one route, because suggesting names takes time. */
 const maxFaults = 50
 
-/**
- * Compiles with a separate list that stops the work when it is full, and then returns null. Adds its faults to the given list at the end.
- */
+/** Compiles with a separate list that stops the work when full; the result is then null. Its faults go to the given list at the end. */
 export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: FaultList) => Result): Result | null {
   const list = new FaultList(maxFaults)
   let result: Result | null = null

@@ -1,7 +1,4 @@
-/**
- * Values that a route writes from secrets and never returns: neither in the response of the write, nor from its other queries,
- * nor in the `results` that they read.
- */
+/** Values that a route writes from secrets and never returns: not from the write, not from other queries, not in their `results`. */
 import type { Catalogue } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'

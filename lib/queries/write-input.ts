@@ -65,10 +65,7 @@ interface InputOptions {
   readonly omit: OmitRule
 }
 
-/**
- * Decides when missing templates inside a nested or longer value omit the column: `some` if an existing value would be lost,
- * `every` if the row is new.
- */
+/** Decides when missing templates inside a value omit the column: `some` if an existing value would be lost, `every` for a new row. */
 type OmitRule = 'some' | 'every'
 
 /** Whether the value is omitted although it is not empty: an object without members, or a text with gaps. */

@@ -65,10 +65,7 @@ export interface Once {
   kept(): void
 }
 
-/**
- * Runs the work, or replays the response of the first request with the key. If the work rejects, the key is freed, unless the
- * route has written something.
- */
+/** Runs the work, or replays the first response of the key. A rejection frees the key, unless the route has written something. */
 export async function once (
   idempotency: IdempotencyKeys,
   { key, encrypted }: { readonly key: string, readonly encrypted: boolean },

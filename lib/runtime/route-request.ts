@@ -24,10 +24,7 @@ import type { Origin, RouteServices } from './services.js'
 
 const contentType = 'application/json; charset=utf-8'
 
-/**
- * A step that must undo its work after a later failure calls the next step: `receive` removes files, `claim` frees the
- * idempotency key, `limit` gives back the amount.
- */
+/** A step that undoes its work after a failure calls the next step: `receive` removes files, `claim` frees the key, `limit` gives back. */
 export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
   /** Set by `If-Match`. */
   #guarding: Guarding | undefined

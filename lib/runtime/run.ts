@@ -23,10 +23,7 @@ import type { Calls, RouteServices } from './services.js'
 
 type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestore' | 'cache'>
 
-/**
- * Runs the route for one request. Invalidates the cache once the writes have committed, before it resolves or rejects. See `run`
- * for the body.
- */
+/** Runs the route for one request. Once writes have committed, invalidates the cache before it settles. See `run` for the body. */
 export function runRoute (route: CompiledRoute, databases: Databases, scope: Scope, caller: Caller): Promise<string> {
   const { cache } = databases
   if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller)

@@ -82,10 +82,7 @@ export async function readKeyFile (folder: string): Promise<MasterKey | undefine
   return parseMasterKey(text, path)
 }
 
-/**
- * Creates the file, readable by its owner only. The folder exists, and this process holds the lock of the database. The key is written to
- * the disk before it is used.
- */
+/** Creates the file, readable by its owner only. This process holds the lock of the database. The key is on disk before it is used. */
 export async function createKeyFile (folder: string): Promise<MasterKey> {
   const path = keyFile(folder)
   const { key, text } = makeMasterKey()

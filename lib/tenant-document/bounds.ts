@@ -72,10 +72,7 @@ export async function requireBounds (value: unknown, pointer: string, yielder: Y
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
-/**
- * The pieces that are read at once: each route, each workflow, and each other member of the document. `name` is the additional
- * bytes of its name.
- */
+/** The pieces that are read at once: each route, each workflow, each other member of the document. `name`: extra bytes for its name. */
 function * piecesOf (
   document: Readonly<Record<string, unknown>>
 ): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {

@@ -1,7 +1,4 @@
-/**
- * Numbers that a double cannot represent, in values that ajv checks. ajv sees the nearest double, and the rules for numbers are checked
- * again exactly.
- */
+/** Numbers that a double cannot represent, in values that ajv checks. ajv sees the nearest double, so their rules are checked again. */
 import type { ErrorObject } from 'ajv'
 import { compareNumbers, type Exact, isExact, isInteger } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'

@@ -10,10 +10,7 @@ const load = createRequire(import.meta.url)
 let compilerOf: SerializerFactory | undefined
 const sharedOf = sharedByText<SerializerCompiler>()
 
-/**
- * Fastify's `schemaController.compilersFactory.buildSerializer`. The hundreds of error responses share a few schemas, which Fastify would
- * compile again for every route and status.
- */
+/** Fastify's `buildSerializer`: hundreds of error responses share a few schemas, which Fastify would compile for every route and status. */
 export const buildSerializer: SerializerFactory = (schemas, options) =>
   sharedOf(JSON.stringify([schemas, options]), () => {
     compilerOf ??= loadSerializers()

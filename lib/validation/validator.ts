@@ -83,9 +83,7 @@ function createAjv (options: Options): Ajv {
   return ajv.addFormat('uuid', uuidForm)
 }
 
-/**
- * Creates the check of a part of a route's requests, which accepts integers and decimals of any size; schemas with equal text share one.
- */
+/** Creates the check of a part of a route's requests, with integers and decimals of any size; schemas with equal text share one. */
 export function compileValidator (schema: object, part: RequestPart): PartValidator {
   return validators[partKind(part)](JSON.stringify(schema), () => exactValidatorOf(schema, part, compileRouteSchema))
 }

@@ -84,10 +84,7 @@ export interface DocumentText extends Omit<DocumentInput, 'chunks'> {
 export interface VectorStore {
   /** `pgvector`, or `qdrant:<collection>`. */
   readonly name: string
-  /**
-   * Replaces all chunks of the document at once. Resolves with `new` or `replaced`, or with `changed` if the document does not
-   * have the `version`. Rejects with `tenantUnknown`.
-   */
+  /** Replaces all chunks of the document at once. `changed`: the document no longer has the `version`. Rejects with `tenantUnknown`. */
   put(tenant: Owner, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
   /** false if the tenant has no such document. */
   remove(tenant: Owner, id: string, also?: AlsoWrite): Promise<boolean>

@@ -17,10 +17,7 @@ export interface Delivery {
 export interface Scheme {
   /** The headers of the signature, in lower case. A repeated one is invalid, see `isRepeated`. */
   readonly headers: readonly string[]
-  /**
-   * Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes if the scheme has a time. Without secrets
-   * it always throws.
-   */
+  /** Throws `signatureInvalid` unless one of the secrets signed the delivery, within five minutes if the scheme has a time. */
   verify(delivery: Delivery, secrets: readonly string[]): void
   /** The id of the delivery, equal for repetitions: 1 to 255 visible ASCII characters. */
   idOf(delivery: Delivery, payload: unknown): string

@@ -25,10 +25,7 @@ export interface WorkflowContext {
   readonly checked?: boolean
   /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
-  /**
-   * The settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`); in a tenant's own document none. Default:
-   * none.
-   */
+  /** Settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`); none in a tenant's document. Default: none. */
   readonly overridableEnv?: ReadonlySet<string>
   /** The connectors for integrations and such steps. Default: integrations are refused. */
   readonly connectors?: ConnectorSet | undefined

@@ -1,7 +1,4 @@
-/**
- * JSON sent to an address that the document or the caller chooses, with or without a signature of Standard Webhooks
- * (https://www.standardwebhooks.com).
- */
+/** JSON sent to any address, with or without a signature of Standard Webhooks (https://www.standardwebhooks.com). */
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'

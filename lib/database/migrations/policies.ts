@@ -50,10 +50,7 @@ export function renewStatements (table: string, type: string, { policies }: Secu
   ]
 }
 
-/**
- * SQL for a row of `pg_policy`: whether an earlier version created it, with a subquery. It searches the stored tree, since pg_get_expr()
- * locks the table.
- */
+/** SQL for a row of `pg_policy`: an earlier version created it, with a subquery. Searches the tree, since pg_get_expr() locks the table. */
 export const outdatedSql = `polname in (${literal(isolationPolicy)}, ${literal(accessPolicy)}) and polqual::text like '%{SUBLINK%'`
 
 const accessRule = 'using (true) with check (true)'

@@ -101,10 +101,7 @@ function joined (left: unknown, right: unknown, budget: Budget): unknown {
   return undefined
 }
 
-/**
- * The sum of more than two values, from left to right. A growing text is charged once, at its full length: the engine does not copy the
- * intermediate texts.
- */
+/** The sum of more than two values, from left to right. A growing text is charged once: the engine does not copy intermediate texts. */
 export function sum (values: readonly unknown[], budget: Budget): unknown {
   let total = values[0]
   let grown = false

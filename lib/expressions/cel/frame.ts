@@ -38,10 +38,7 @@ export class ExpressionLimit extends Error {
   override readonly name = 'ExpressionLimit'
 }
 
-/**
- * The budget of an expression. Each operator and function charges its work before doing it, so the cost of an evaluation is bounded for
- * every text and every value.
- */
+/** The budget of an expression. Operators and functions charge their work before doing it, so every evaluation has a bounded cost. */
 export class Budget {
   /** The remaining steps and bytes. */
   steps: number
