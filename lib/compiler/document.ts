@@ -14,10 +14,7 @@ export interface CompiledParts {
   readonly workflows: readonly DeclaredWorkflow[] | undefined
 }
 
-/**
- * Compiles all routes, in the order of the document; null stands for a route with faults. A partial catalogue finds only the
- * faults that need no further tables; null then also stands for a route with unknown tables.
- */
+/** Compiles all routes, in order; null: one with faults. A partial catalogue finds few faults, and gives null for unknown tables too. */
 export function compileDocument ({ routes, workflows }: CompiledParts, context: Omit<RouteContext, 'workflows'>): (CompiledRoute | null)[] {
   const { catalogue, faults, functions = {} } = context
   if (catalogue.functions !== undefined) checkFunctions(functions, catalogue, faults)

@@ -20,10 +20,7 @@ export interface RequestRoute {
   readonly parameters?: Readonly<Record<string, Field>>
   /** The query string accepts `hard`. */
   readonly hardDelete: boolean
-  /**
-   * The rules are a tenant's. Patterns must be cheap on any text, and the values of enums must be scalars. The check generates no
-   * code, and its cost per request is limited. Default: false.
-   */
+  /** The rules are a tenant's: patterns must be cheap on any text, enums scalar, and the cost of a check is limited. Default: false. */
   readonly ofTenant?: boolean
   /** The body may also be an array of bodies. Default: true. */
   readonly bulk?: boolean

@@ -1,7 +1,4 @@
-/**
- * Compiles one declared route into plain frozen data: its requirements for callers, its validation, its statements, and the way
- * from their texts to the body. plugins/config-routes mounts it; this file is independent of Fastify.
- */
+/** Compiles one declared route into plain frozen data and functions, independent of Fastify. plugins/config-routes mounts it. */
 import type { TableUse } from '../cache/store.js'
 import { faultsOfRoute } from '../document/webhook-routes.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'

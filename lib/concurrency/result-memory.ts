@@ -1,7 +1,4 @@
-/**
- * Limits the results that the requests of a tenant keep in memory, or the bodies of its calls to other services. Requests keep them while
- * they wait for a statement, for another service, or for the next attempt.
- */
+/** Limits the results that requests of a tenant keep in memory while they wait, and the bodies of its calls to other services. */
 import { failure, retryIn } from '../errors.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
 import { KeyCounts } from './key-counts.js'
@@ -36,10 +33,7 @@ export function createResultMemory () {
         value: (length: number) => add(length * parsed),
         /** The text is no longer in memory. */
         drop: (length: number) => add(-length),
-        /**
-         * Throws `responsesBusy` if the requests of the tenant keep too much. The results of one request have a bound, so a tenant's only
-         * request with results always has room.
-         */
+        /** Throws `responsesBusy` if the tenant's requests keep too much. Its only request with results always has room. */
         requireRoom (): void {
           const { total, size } = byTenant
           const ofTenant = byTenant.of(tenant)

@@ -1,7 +1,4 @@
-/**
- * Compiled connectors: requests as data and functions over a request's scope. Nothing here uses the network; `app.integrations`
- * (plugins/integrations) sends the result of `prepare`.
- */
+/** Compiled connectors: requests as data and functions over a scope, without the network. `app.integrations` sends them. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 
@@ -33,10 +30,7 @@ export interface CompiledOAuth2 {
   readonly accessToken: CompiledValue | null
   readonly refreshToken: CompiledValue | null
   readonly scope: CompiledValue | null
-  /**
-   * Keys of the secrets that store renewed tokens: the secret that `accessToken` or `refreshToken` names as `{{secret:KEY}}`,
-   * otherwise `<connector>_access_token`, `<connector>_refresh_token`.
-   */
+  /** Keys of the secrets with renewed tokens: that of `{{secret:KEY}}`, or `<connector>_access_token` and `<connector>_refresh_token`. */
   readonly accessTokenKey: string
   readonly refreshTokenKey: string
   /** `tokenUrl` is fixed in the platform's document. */
@@ -63,10 +57,7 @@ export interface CompiledCall {
    * `credentialsRequired` for a missing credential, `addressRefused` for a wrong address, and `answerTooLarge`.
    */
   readonly prepare: (scope: Scope) => PreparedRequest
-  /**
-   * The result: the response parsed by its content type, and the part that the action selects; text if it is not JSON, null without a body.
-   * Throws `providerFailed` for broken JSON.
-   */
+  /** The response by its content type, and the part that the action selects; null without a body. Throws `providerFailed` for bad JSON. */
   readonly result: (response: OutboundResponseLike) => unknown
   /** Every secret that the connector sends belongs to the tenant in the scope, and the action sends no setting of the platform. */
   readonly ownedBy: (scope: Scope) => boolean

@@ -1,7 +1,4 @@
-/**
- * Limits failed attempts: passwords, one-time codes. Attempts are counted in the database before they are made, so that
- * concurrent attempts on several servers cannot exceed the rule.
- */
+/** Limits failed attempts, such as passwords. Each is counted before it is made, so that concurrent ones cannot exceed the rule. */
 import { hash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { failure, retryIn } from '../errors.js'
@@ -68,10 +65,7 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
       await sql`delete from tenantry.attempts where ${rowOf(kind, tenant, subject)}`.execute(db)
     },
 
-    /**
-     * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is refunded,
-     * because each success would allow an attacker another attempt.
-     */
+    /** The attempt succeeded or was not made. A rule's pause refunds nothing: each success would allow an attacker another attempt. */
     async refund ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<void> {
       const most = pauseMs < windowMs ? max - 1 : max
       await sql`update tenantry.attempts set tries = tries[2:]

@@ -104,10 +104,7 @@ function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, ou
   return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at }
 }
 
-/**
- * A text in the form of the log: cut, and with replacements for NUL and lone surrogates, which PostgreSQL cannot store. Each is replaced by
- * a different character, so that distinct users stay distinct.
- */
+/** A text as the log stores it: cut, and with another character for each NUL and lone surrogate, so that distinct users stay distinct. */
 export function keptText (text: string): string {
   return storable(text.length > maxText ? `${text.slice(0, maxText - 1)}…` : text)
 }

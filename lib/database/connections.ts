@@ -30,10 +30,7 @@ export interface SessionSettings {
   readonly prepared: boolean
   /** Each statement and transaction has its tenant in `app.tenant_id`. */
   readonly rowLevelSecurity: boolean
-  /**
-   * Settings of each transaction if connections cannot keep them: behind a transaction pooler, two transactions of one client may use two
-   * sessions. Empty if `pool` sets them once for each connection.
-   */
+  /** Settings of each transaction, if a transaction pooler gives a client's transactions different sessions; else empty. */
   readonly transaction: Readonly<Record<string, string>>
 }
 

@@ -13,10 +13,7 @@ import type { SystemTables } from './system-tables.js'
 /** SQL with numbered placeholders. */
 export interface Statement {
   readonly text: string
-  /**
-   * The name under which a connection prepares a repeated statement (wire-query.ts). It begins with `t_` for a tenant's document:
-   * these have separate room, so that they cannot displace the platform's.
-   */
+  /** The name of a repeated statement that a connection prepares. `t_` begins those of tenants' documents, which have their own room. */
   readonly name?: string
 }
 
@@ -53,10 +50,7 @@ export interface EngineLog {
   warn(object: object, message: string): void
 }
 
-/**
- * A database. It throws errors of the error catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `constraintViolated`,
- * `invalidValue`, `schemaChanged`. Any other error is a bug and gives 500.
- */
+/** A database. It throws errors of the error catalogue, such as `databaseBusy` and `conflict`. Any other error is a bug and gives 500. */
 export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** The absolute path of an embedded database's data; undefined for one in memory, and on PostgreSQL. */

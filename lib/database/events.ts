@@ -32,10 +32,7 @@ export interface Events {
   change<T>(notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
   /** Calls back with the tenant of each change of the topic; returns a function that removes the listener. */
   on(topic: Topic, listener: (tenant: Owner) => void): () => void
-  /**
-   * Calls back when notices may have been missed, after their connection was lost and restored. Data in memory may be outdated
-   * and must be dropped. Returns a function that removes the listener.
-   */
+  /** Calls back when notices may have been missed, so that outdated data is dropped. Returns a function that removes the listener. */
   onGap(listener: () => void): () => void
 }
 

@@ -1,7 +1,4 @@
-/**
- * A request with an idempotency key. A write of the request marks the claim in its own transaction, so that the key shows whether the write
- * was committed, even if the process ends afterwards.
- */
+/** A request with an idempotency key. Its write marks the claim in its own transaction, so the key shows whether it was committed. */
 import { CompiledQuery, type Kysely } from 'kysely'
 import { failure, retryIn } from '../errors.js'
 

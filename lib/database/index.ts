@@ -25,10 +25,7 @@ export interface EngineOptions {
   readonly vectorTable?: VectorTable | undefined
   /** The tables whose changes are recorded, for the plugin realtime. Default: none. */
   readonly watched?: WatchedTables | undefined
-  /**
-   * `auto` applies missing changes at start; `manual` leaves them to `tenantry migrate` and `POST /migration/apply`. Default: `auto` for
-   * the embedded engine, else `manual`.
-   */
+  /** `auto` applies missing changes at start, `manual` leaves them to a command. Default: `auto` for the embedded engine, else `manual`. */
   readonly migrate?: 'auto' | 'manual' | undefined
   readonly log?: EngineLog | undefined
 }

@@ -1,7 +1,4 @@
-/**
- * Events for webhooks, written in the transaction of the change: a rolled back change has no event, and a committed change always
- * has its event, even if the process ends. plugins/webhooks sends them.
- */
+/** Events for webhooks, written in the transaction of the change, so that neither exists without the other. plugins/webhooks sends them. */
 import { type Kysely, sql } from 'kysely'
 import { storableJson } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'

@@ -251,10 +251,7 @@ function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onRes
     onResponse()
   }
 
-  /**
-   * Whether the database responds in time. Connecting starts a process of the database and has the same time again. An error is a
-   * response too: statements will fail with it at once.
-   */
+  /** Whether the database responds in time; connecting has that time again. An error is a response too: statements will fail at once. */
   async function isResponding (config: ClientConfig): Promise<boolean> {
     const own = client ?? new pg.Client(config)
     const withinMs = client === null ? 2 * probeMs : probeMs

@@ -43,10 +43,7 @@ export interface WebhookTables {
     /** The receiver's last status; null without a response. */
     last_status: number | null
     last_error: string | null
-    /**
-     * The time of the next attempt. During an attempt, the time at which other servers take it over. null while an earlier delivery
-     * of the subject is pending, and after the end.
-     */
+    /** The next attempt, or when to take over a running one; null while an earlier delivery of the subject is pending, and at the end. */
     next_attempt_at: OptionalTime
     /** The running attempt. */
     holder: string | null

@@ -28,10 +28,7 @@ export interface RowsResult {
 /** Sockets that are closed if nothing arrives while a result is pending. */
 const watched = new WeakSet<Socket>()
 
-/**
- * Closes the connection if nothing arrives within the time. PostgreSQL ends slow statements itself. If it is silent, its machine
- * or the network is gone, and the system would retry for a quarter of an hour.
- */
+/** Closes the connection if nothing arrives in time: PostgreSQL ends slow statements itself, so its machine or the network is gone. */
 function expectResult (socket: Socket, withinMs: number): void {
   if (!watched.has(socket)) {
     watched.add(socket)
@@ -198,10 +195,7 @@ export class RowsExchange extends Exchange {
 
 /** The most statements in each of a connection's two rooms. docs/operations/engines.md describes their memory. */
 export const maxStatements = 1000
-/**
- * The maximum characters of their texts. A statement's memory in the server grows with its text, by 70 to 180 bytes per
- * character. The longest texts of tenants would otherwise use hundreds of megabytes.
- */
+/** The characters of their texts: the server's memory for a statement grows with its text, by 70 to 180 bytes per character. */
 export const maxCharacters = 300_000
 /** A longer text is never prepared, so that one statement cannot displace a tenth of the others. */
 const maxLength = maxCharacters / 10

@@ -16,10 +16,7 @@ const fewCopies = 4
 /** Bytes of one copy of any value but the body: settings and secrets (64 KB), query string and headers (16 KB). */
 const largestOther = 65_536
 
-/**
- * The weight of a member or an item besides its text, since writing small ones takes longer than their bytes suggest. Members of a body
- * weigh more: their names differ between objects, those of records do not.
- */
+/** The weight of a member besides its text: writing small ones takes long, and objects of a body differ in names, unlike records. */
 const memberBytes = { request: 64, results: 16 } as const
 
 /** The highest weight of a byte of JSON: an item of a list has at least two bytes. */

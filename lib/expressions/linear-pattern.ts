@@ -1,7 +1,4 @@
-/**
- * Regular expressions of tenants, in RE2's syntax and engine, whose time is proportional to the length of the text for every pattern. The
- * size of the patterns and of the texts is bounded here.
- */
+/** Tenants' regular expressions, in RE2: its time grows with the text only. The size of the patterns and of the texts is bounded here. */
 import { createRequire } from 'node:module'
 import { LRUCache } from 'lru-cache'
 import type { RE2JS } from 're2js'

@@ -2,10 +2,7 @@
 import { isRecord } from '../json/plain-value.js'
 import type { ResultForm, ResultKind } from './types.js'
 
-/**
- * Bytes of JSON that one statement returns at most, and that one request's templates copy. More than any sensible page of records, and
- * little enough that several such responses fit the memory of a small server.
- */
+/** Bytes of JSON that one statement returns and one request's templates copy at most. Several such responses fit a small server. */
 export const maxResultBytes = 16_777_216
 
 /** The form of one query's result, or of a call's (`value`). */

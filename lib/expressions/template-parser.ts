@@ -56,10 +56,7 @@ export function hasTemplate (text: string): boolean {
   return text.includes('{{') || text.includes('${') || text.includes('}}')
 }
 
-/**
- * Splits a text into plain segments and templates; throws TemplateSyntaxError. `${NAME}` reads as `{{env.NAME}}`; any
- * other `${` is plain text. A literal `{{` is written `{{ '{{' }}`.
- */
+/** Splits a text into segments; throws TemplateSyntaxError. `${NAME}` reads as `{{env.NAME}}`; a literal `{{` is written `{{ '{{' }}`. */
 export function parseTemplate (text: string): readonly Segment[] {
   return parsed.memo(text)
 }

@@ -1,7 +1,4 @@
-/**
- * The results of the compiler: plain frozen data with functions, without I/O and Fastify. One compiled route can be mounted on a Fastify
- * instance and in the router of a tenant.
- */
+/** The results of the compiler: plain frozen data with functions, for a Fastify instance and for the router of a tenant. */
 import type { TableUse } from '../cache/store.js'
 import type { Statement } from '../database/engine.js'
 import type { DocumentOperation } from '../firestore/types.js'

@@ -1,7 +1,4 @@
-/**
- * Stores files on the local disk and in S3. An upload succeeds when the disk has it; the copy to S3 follows before the response.
- * If S3 fails, the disk serves the file, and `restore` copies it later.
- */
+/** Stores files on the disk and in S3. An upload succeeds when the disk has it. If S3 fails, the disk serves the file until `restore`. */
 import type { ObjectStore, StoredObject } from './store.js'
 
 export interface MirroredStore extends ObjectStore {

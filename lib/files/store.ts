@@ -27,10 +27,7 @@ export type Signing =
   | { readonly method: 'GET', readonly seconds: number, readonly contentType: string, readonly contentDisposition: string }
   | { readonly method: 'PUT', readonly seconds: number, readonly contentType: string, readonly size: number }
 
-/**
- * Keys are written once: an object never changes. Every method rejects with `storageUnavailable` if the store fails; `put`
- * rejects with `storageFull` if the store is full.
- */
+/** Objects never change. Every method rejects with `storageUnavailable` if the store fails; `put` with `storageFull` if it is full. */
 export interface ObjectStore {
   /** Stores the bytes and resolves with their number. The object appears when all bytes are stored; a failed stream leaves nothing. */
   put(key: string, bytes: Readable, contentType: string): Promise<number>

@@ -1,7 +1,4 @@
-/**
- * Paths in Firestore. The documents of a tenant are below `tenants/{tenant}`, and every query names that path: no filter keeps tenants
- * apart. Names from outside cannot end a segment or begin another one.
- */
+/** Paths in Firestore. Every query names the path of its tenant, `tenants/{tenant}`, and no name from outside can add a segment. */
 import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
 import { isStorable } from '../json/storable.js'
 

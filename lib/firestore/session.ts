@@ -1,7 +1,4 @@
-/**
- * The operations of one transaction. Firestore requires all reads of a transaction before its writes: writes wait until the work is done,
- * and later reads of the same documents see them here.
- */
+/** The operations of one transaction. Firestore requires all reads first, so writes wait until the work is done; later reads see them. */
 import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { failure } from '../errors.js'

@@ -53,10 +53,7 @@ export function parseJson (text: string): unknown {
   return mayHoldExact(text) ? parseExact(text, false) : JSON.parse(text)
 }
 
-/**
- * `parseJson` for a caller's text. Throws a NumberTooLongError for a number of more than `maxNumberLength` characters, and for an exponent
- * beyond that of a double: PostgreSQL writes 1e100000 with 100,001 digits.
- */
+/** `parseJson` for a caller's text. Throws a NumberTooLongError for more than `maxNumberLength` characters, and for 1e100000. */
 export function parseSent (text: string): unknown {
   return mayHoldExact(text) ? parseExact(text, true) : JSON.parse(text)
 }

@@ -1,7 +1,4 @@
-/**
- * Values of documents that JSON has no type for, as objects with one member: `{"$timestamp": "2026-01-31T12:00:00.000000Z"}`. Both stores
- * of documents have the same forms. docs/guides/firestore.md lists them.
- */
+/** Values that JSON has no type for, as objects of one member: `{"$timestamp": "…"}`. docs/guides/firestore.md lists them. */
 import { isNumber } from './exact-number.js'
 import { isRecord } from './plain-value.js'
 

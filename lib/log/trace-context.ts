@@ -1,7 +1,4 @@
-/**
- * The trace of a request (W3C Trace Context, level 1). The server records no spans: it passes the context on to the services that it calls
- * for the request, and writes the trace's id to the log.
- */
+/** The trace of a request (W3C Trace Context, level 1), for the log and for the services that are called. No spans are recorded. */
 import type { IncomingHttpHeaders } from 'node:http'
 
 const maxState = 512 // characters of `tracestate`: the length that every receiver must accept

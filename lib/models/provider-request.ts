@@ -1,7 +1,4 @@
-/**
- * Requests to providers at the addresses of the platform's document. Each request is limited in response bytes, in time, and in
- * time without a byte. It ends at once when it is aborted.
- */
+/** Requests to the platform's providers, limited in response bytes, in time, and in time without a byte. An abort ends them at once. */
 import type { Readable } from 'node:stream'
 import { failure } from '../errors.js'
 import { connectionFailure, type KeyOwner, statusFailure } from './failures.js'

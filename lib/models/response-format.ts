@@ -1,7 +1,4 @@
-/**
- * JSON Schemas of callers for responses. Their limits keep the time short that compiling a schema and checking a response take.
- * References are written out, and keywords with more than linear cost are rejected.
- */
+/** JSON Schemas of callers for responses, limited so that compiling and checking take a short time. References are written out. */
 import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
 import { LRUCache } from 'lru-cache'

@@ -98,10 +98,7 @@ export interface ChatResult {
   readonly usage: ModelUsage
 }
 
-/**
- * The events of a stream, in order: `begun` when the provider starts its response, any number of `content` and `tool`, one
- * `usage`, then `done`. A failure rejects the iteration.
- */
+/** In order: `begun`, any number of `content` and `tool`, one `usage`, then `done`. A failure rejects the iteration. */
 export type ChatEvent =
   | { readonly type: 'begun' }
   | { readonly type: 'content', readonly text: string }

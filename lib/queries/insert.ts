@@ -21,10 +21,7 @@ export interface InsertParts {
   readonly conflict: readonly string[] | undefined
 }
 
-/**
- * One row binds each value separately. Many rows are bound as one JSON text, or value by value if an `insert` mixes values and
- * defaults. An upsert writes the rows of each set of columns separately.
- */
+/** One row binds each value. Many rows are one JSON text, or values if they mix in defaults; an upsert writes each set of columns. */
 export type Rows =
   /** `isSmall`: the returned record is far below the limit of a result. */
   | { readonly kind: 'one', readonly isSmall?: boolean }

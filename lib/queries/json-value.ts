@@ -51,10 +51,7 @@ const isBoolean: Fits = (value) => typeof value === 'boolean'
 /** Numbers beyond the range of a double may be strings. */
 const wideNumbers: ReadonlySet<string> = new Set(['bigint', 'numeric'])
 
-/**
- * ISO 8601, or with a space for the `T` as PostgreSQL writes it. Readers of the row are promised a `date-time`, so `infinity` and years
- * that do not have four digits are refused.
- */
+/** ISO 8601, or PostgreSQL's space for the `T`. `infinity`, and years without four digits, are no `date-time` of a JSON Schema. */
 const moment = /^\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?$/i
 const isMoment: Fits = (value) => typeof value === 'string' && moment.test(value)
 

@@ -1,7 +1,4 @@
-/**
- * Limits of one route of a tenant's document, so that compiling and serving it does not burden other tenants. lib/tenant-document
- * limits the size of the route, and the schema limits its lists.
- */
+/** Limits of one route of a tenant's document, so that it does not burden other tenants. The route's size is limited elsewhere. */
 import { ConfigError, FaultList, pointerTo } from '../schema/faults.js'
 import type { Embed, Query } from '../schema/query.js'
 import type { Field, Route } from '../schema/route.js'
@@ -152,10 +149,7 @@ function embedsOf (embeds: Query['embeds'], pointer: string): { embed: Embed, at
   })
 }
 
-/**
- * `same` and `paths` are the maximum within one record: members with the same value, and paths in the same column. An invalid `select` is
- * reported when it is compiled.
- */
+/** The maximum within one record: `same` are members with the same value, and `paths` those in the same column. */
 function countsOf (select: string | undefined) {
   const counts = { items: 0, same: 0, paths: 0, embeds: 0 }
   const count = (items: readonly SelectItem[]): void => {

@@ -80,10 +80,7 @@ function asksForHard ({ query }: Scope): boolean {
   return query.hard === true || query.hard === 'true'
 }
 
-/**
- * A caller must not change every row by omitting the value of an optional filter. `single`, which elsewhere returns one of the
- * matching records, must not change the others unseen.
- */
+/** Omitting the value of an optional filter must not change every row, nor may `single` change the other matching rows unseen. */
 function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
   const hasFilters = (query.filters ?? []).length > 0
   // Filters with faults are left out: what remains says nothing about the declared ones.

@@ -28,10 +28,7 @@ export interface Write {
   readonly places?: string
 }
 
-/**
- * Combines the writes into one statement that returns the written rows. All of them write to `alias`. `keys`: the foreign keys
- * that the statement sets; their tenant is checked.
- */
+/** Combines the writes into one statement that returns the rows, all written to `alias`. `keys`: foreign keys whose tenant is checked. */
 export function selectWritten (
   subject: Subject,
   writes: readonly Write[],
@@ -95,10 +92,7 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
   })
 }
 
-/**
- * A condition that is true if the references of a written row belong to its tenant. Otherwise it fails the statement with
- * SQLSTATE 21000; the engines report it as `constraintViolated`.
- */
+/** True if the references of a written row belong to its tenant. Otherwise the statement fails with SQLSTATE 21000. */
 function referencesOwnTenant (
   keys: readonly ForeignKey[],
   { table, context: { catalogue } }: Subject,

@@ -15,10 +15,7 @@ export type RoomEvent =
 
 export type RoomListener = (tenant: Owner, event: RoomEvent) => void
 
-/**
- * Events of one process arrive in order at each other process, at most once, and never at the process itself. The tenant is never
- * empty, and a tenant's event never arrives under another tenant.
- */
+/** Events arrive in order at each other process, at most once, and under their own tenant only. The tenant is never empty. */
 export interface RoomBus {
   /** Opens the bus. Resolves when it is ready, or after a failed attempt. */
   open(): Promise<void>

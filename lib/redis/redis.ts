@@ -1,7 +1,4 @@
-/**
- * The connection to Redis, the store that instances share. Redis is optional: each use has a fallback, which applies at once while Redis is
- * away. No command waits for a connection.
- */
+/** The connection to Redis, which instances share. Each use has a fallback while Redis is away, and no command waits for a connection. */
 import { hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { messageOf } from '../errors.js'
@@ -33,10 +30,7 @@ export interface RedisConnection {
    * be recognized.
    */
   run<Value>(work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
-  /**
-   * Calls `work` at each connection after the first, before any other command: for changes that Redis missed. The log says that Redis is
-   * back when the promises of all works have settled.
-   */
+  /** Calls `work` at each connection after the first, before any other command. The log says that Redis is back after all promises. */
   onReturn(work: (client: Redis) => Promise<unknown>): void
   /** Ends the connection when all its users have closed it; running commands fall back. */
   close(): void
@@ -159,10 +153,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     })
   }
 
-  /**
-   * Commands of one turn of the event loop share one write, which saves a quarter of the CPU for each request. Unlike in a pipeline of
-   * ioredis, no command waits for another's reply.
-   */
+  /** Commands of one turn of the event loop share one write, a quarter less CPU. Unlike in a pipeline, none waits for another's reply. */
   function gather (): void {
     if (isGathering) return
     isGathering = true

@@ -14,10 +14,7 @@ export interface CachedItem {
   readonly ttlMs: number
 }
 
-/**
- * Resolves with the cached response, or with the response of `load`, and sets `X-Cache`. Requests for the same item share one
- * load. A request after a write never joins a load that began before the write.
- */
+/** Resolves with the cached response, or that of `load`, which requests share. After a write, no request joins an earlier load. */
 export async function throughCache (
   cache: CacheStore,
   loads: Loads,

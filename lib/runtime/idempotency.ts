@@ -13,10 +13,7 @@ export interface KeptResponse {
 
 /** The hold of one request on its key. */
 export interface Claim extends IdempotencyClaim {
-  /**
-   * The statement that stores the response, for the transaction of the write; null if the response is too large to store. It
-   * returns no row if another request has taken over the key.
-   */
+  /** The statement that stores the response; null if it is too large. It returns no row if another request has taken over the key. */
   keeping (response: KeptResponse): IdempotencyClaim['mark'] | null
   /** The transaction with that statement has committed. */
   kept (): void

@@ -1,7 +1,4 @@
-/**
- * Moves every stored value to the current master key, while servers serve and write. A value is written only if it is unchanged since it
- * was read; a value that a server has replaced meanwhile is read again.
- */
+/** Moves every stored value to the current master key, while servers serve. A value that changes meanwhile is read again. */
 import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { type Owner, tenantRef } from '../identity/tenant-ref.js'

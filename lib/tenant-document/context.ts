@@ -63,10 +63,7 @@ export function routeContextOf (
   }
 }
 
-/**
- * The connectors of a tenant's document. They use its own credentials, never the platform's. Faults are added to the list;
- * without a list the document must have been checked.
- */
+/** The connectors of a tenant's document, with its own credentials. Without a list of faults the document must have been checked. */
 export function connectorsOf (
   document: Partial<Pick<TenantDocument, 'credentials' | 'customIntegrations'>>,
   { env, tenancy }: Pick<TenantDocumentContext, 'env' | 'tenancy'>,

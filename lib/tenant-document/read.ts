@@ -12,10 +12,7 @@ import { Webhooks } from '../schema/webhook.js'
 import type { Workflow } from '../schema/workflow.js'
 import { Settings, TenantCache, TenantDocument as Schema, TenantRateLimit } from './schema.js'
 
-/**
- * Reads a document that was checked when it was saved, adds its defaults, and freezes it; its routes and workflows are taken
- * unchanged. Throws a ConfigError if another section is invalid for this version.
- */
+/** Reads a checked document, adds its defaults, and freezes it. Throws a ConfigError if a section is invalid for this version. */
 export function readTenantDocument (stored: unknown): TenantDocument {
   const faults = new FaultList()
   const written = isRecord(stored) ? stored : {}

@@ -5,10 +5,7 @@ import { stringifyJson } from '../json/stringify.js'
 import { membersIn, pointerTo } from '../schema/faults.js'
 import type { TenantDocument } from './read.js'
 
-/**
- * JSON Pointers of the parts that read a secret, and of the connectors and settings that these parts use. A changed connector or
- * setting could send the secret to another address.
- */
+/** JSON Pointers of the parts that read a secret, and of the connectors and settings that could send it to another address. */
 export function secretParts ({ credentials = {}, customIntegrations = [] }: TenantDocument, uses: SecretUses): string[] {
   const pointers = new Set<string>()
   const called = new Set<string>()

@@ -39,10 +39,7 @@ export function custom ({ header, algorithm = 'sha256', encoding }: CustomOption
 
 const githubHeader = 'x-hub-signature-256'
 
-/**
- * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and the headers with the id of the
- * delivery and the name of the event are not signed.
- */
+/** GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. Time, delivery and event are not signed. */
 const github: Scheme = {
   headers: [githubHeader, 'x-github-delivery'],
   verify ({ body, headers: { [githubHeader]: given } }, secrets) {
@@ -111,10 +108,7 @@ export function keysOf (secret: string): Buffer[] {
 
 const stripeHeader = 'stripe-signature'
 
-/**
- * Stripe's scheme, used by altprov: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`. Stripe's own package is
- * not needed, and accepts any future time.
- */
+/** Stripe's scheme, used by altprov: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`. */
 export const stripe: Scheme = {
   headers: [stripeHeader],
   verify ({ body, headers: { [stripeHeader]: header }, now }, secrets) {

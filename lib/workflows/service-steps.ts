@@ -1,7 +1,4 @@
-/**
- * Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. Their checks, and the interface of
- * their runners.
- */
+/** Kinds of steps that other plugins run, such as language models and files: their checks, and the interface of their runners. */
 import { hasTemplate } from '../expressions/template-parser.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
@@ -109,10 +106,7 @@ export interface StepCall {
   readonly user: string | null
   /** The number of tool calls around the run. */
   readonly toolDepth: number
-  /**
-   * The tools of routes that the caller of the run may call, of these names. Each call checks the caller again. Rejects if the
-   * caller's token or key is no longer valid, or if the tenant is not active.
-   */
+  /** The tools, of these names, of routes that the run's caller may call. Rejects if its credential or its tenant is no longer valid. */
   routeTools(names: readonly string[]): Promise<ReadonlyMap<string, ModelTool>>
   /** Equal for every try of the step, also after a crash: `<run id>:<step id>`. */
   readonly idempotencyKey: string

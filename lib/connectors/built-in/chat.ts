@@ -1,7 +1,4 @@
-/**
- * Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks). The address is the
- * secret; the response is `ok`.
- */
+/** Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks), whose address is the secret. */
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'

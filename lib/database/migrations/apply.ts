@@ -39,10 +39,7 @@ export interface ApplyResult extends Pick<MigrationPlan, 'warnings'> {
   readonly names: string[]
 }
 
-/**
- * Applies each migration, planning again each time. The caller holds the lock that all servers of the database share. A failed migration
- * leaves its finished steps in place, and the next attempt continues behind them.
- */
+/** Applies each migration, planning again each time. A failed one keeps its finished steps, and the next attempt continues behind them. */
 export async function applyMigrations (session: MigrationSession, options: ApplyOptions): Promise<ApplyResult> {
   const applied: PlannedMigration[] = []
   const made = new Set<string>()

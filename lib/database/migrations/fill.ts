@@ -1,7 +1,4 @@
-/**
- * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would rewrite the whole table and block it; here the rows
- * get their values in small batches, each in its own transaction.
- */
+/** Adds a column whose default differs for each row, in small batches: PostgreSQL would rewrite the whole table and block it. */
 import { hash } from 'node:crypto'
 import { everyTenant, tenantSetting } from '../connections.js'
 import type { WantedColumn } from '../declared-tables.js'
@@ -51,10 +48,7 @@ function checkName ({ name }: WantedColumn): string {
   return identifier(`tenantry_filled_${hash('sha256', name).slice(0, 8)}`)
 }
 
-/**
- * Passes over the pages until a pass finds nothing to fill, since an update by another session may move a row to an earlier page. Settings
- * end with each commit, so each batch sets them again.
- */
+/** Passes over the pages until nothing is left to fill, as an update may move a row to an earlier page. Each batch repeats its settings. */
 function fillSql (table: string, column: string): string {
   const settings = `perform set_config(${literal(tenantSetting)}, ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
   const update = `update only %s set ${column} = default where ${column} is null`
