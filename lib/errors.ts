@@ -1,7 +1,4 @@
-/**
- * The error catalogue: every error response has one entry here, with its code, status and text. Codes are unique and never reused;
- * docs/reference/errors.md lists each, and a test compares the two.
- */
+/** The error catalogue: the code, status and text of every error response. Codes are never reused; docs/reference/errors.md lists each. */
 import { STATUS_CODES } from 'node:http'
 
 /** Details of an error beyond its catalogue entry. */
@@ -202,6 +199,11 @@ export function retryIn (seconds: number, headers: ErrorDetails['headers'] = {})
 /** The thrown value is the error of that name. */
 export function isFailure (error: unknown, name: ErrorName): error is TenantryError {
   return error instanceof TenantryError && error.code === catalogue[name].code
+}
+
+/** The code of an error of Node.js, such as `ENOENT`. */
+export function codeOf (error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 /** The message of any thrown value. */

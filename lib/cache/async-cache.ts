@@ -113,11 +113,7 @@ export function whenKnown<Value, Result> (
 }
 
 /** The same for a hook, whose `done` is called after `next`. Throws the error of `next` if the value is in memory. */
-export function hookWhenKnown<Value> (
-  value: Value | Promise<Value>,
-  next: (value: Value) => unknown,
-  done: (error?: Error) => void
-): void {
+export function hookWhenKnown<Value> (value: Value | Promise<Value>, next: (value: Value) => unknown, done: (error?: Error) => void): void {
   if (value instanceof Promise) {
     value.then(next).then(() => done(), done)
     return

@@ -8,7 +8,7 @@ import { fullFormats } from 'ajv-formats/dist/formats.js'
 import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { compareNumbers, type Exact, ExactNumber, isInteger, isNumber, numberIn } from '../json/exact-number.js'
-import { isRecord } from '../json/plain-value.js'
+import { isRecord, lengthOf } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
 import { invalidInput } from '../validation/detail.js'
@@ -61,7 +61,7 @@ class Walk {
       if (!isOfTypes(value, type)) {
         // A list of one item counts as the item, even if the item has the wrong type too.
         if (this.coerces && Array.isArray(value) && value.length === 1 && type !== 'object') value = value[0]
-        const fitting = this.coerces && typeof value === 'string' ? coercedText(value, namesOf(type)) : undefined
+        const fitting = this.coerces && typeof value === 'string' ? coercedText(value, [type].flat()) : undefined
         if (fitting === undefined) this.#fail('type', { type }, schema)
         else value = result = fitting
       }
@@ -160,10 +160,6 @@ class Walk {
   }
 }
 
-function namesOf (type: unknown): readonly unknown[] {
-  return Array.isArray(type) ? type : [type]
-}
-
 function isOfTypes (value: unknown, type: unknown): boolean {
   return Array.isArray(type) ? type.some((name) => isOfType(value, name)) : isOfType(value, type)
 }
@@ -196,17 +192,6 @@ export function isOfType (value: unknown, name: unknown): boolean {
     default:
       return typeof value === 'string'
   }
-}
-
-/** The length in characters; some characters are two UTF-16 units. */
-function lengthOf (text: string): number {
-  let length = 0
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index)
-    if (unit >= 0xd800 && unit < 0xdc00 && index + 1 < text.length && (text.charCodeAt(index + 1) & 0xfc00) === 0xdc00) index++
-    length++
-  }
-  return length
 }
 
 const formatNames = ['email', 'uuid', 'date-time', 'date', 'uri'] as const satisfies readonly Field['format'][]

@@ -1,5 +1,5 @@
 /** Compiles the lifetime and the key of a route's cached responses. Requests with different responses have different keys. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { setting, settingsIn } from '../expressions/environment.js'
 import { compileReader, type Reader, type TemplateContext } from '../expressions/reference.js'
 import { compilePieces, compileValue } from '../expressions/template.js'
@@ -23,10 +23,7 @@ export interface CacheContext {
   readonly pagination: Pagination
 }
 
-/**
- * Compiles a route's `cache`. Returns null if the route has none, if the route or the document disables it, or after faults.
- * Disabled members are checked too, so that enabling them finds no new faults.
- */
+/** Compiles a route's `cache`; null for none, if it is disabled, and after faults. Disabled members are checked too. */
 export function compileCache (
   route: Route,
   references: readonly Reference[],
@@ -57,14 +54,11 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
     firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
 }
 
-/**
- * Identifies the settings that determine a route's responses. A cache outlives the process: without the fingerprint, a new
- * process whose route hides a field would serve the old responses.
- */
+/** Identifies the settings of a route's responses: a cache outlives the process, and would serve a field that the route now hides. */
 function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
   const text = stringifyJson(route)
   const settings = settingsIn(text).map((name) => [name, setting(env, name)])
-  return createHash('sha256').update(stringifyJson([version, text, pagination, settings])).digest('base64url').slice(0, 16)
+  return hash('sha256', stringifyJson([version, text, pagination, settings]), 'base64url').slice(0, 16)
 }
 
 /** The requested path, and the query string after the question mark. */
@@ -120,7 +114,7 @@ export function compileCacheKey (
       for (const read of custom) key += part(read(scope))
     }
     for (const read of readers) key += part(read(scope))
-    return key.length <= maxLength ? key : `sha256:${createHash('sha256').update(key).digest('hex')}`
+    return key.length <= maxLength ? key : `sha256:${hash('sha256', key)}`
   }
 }
 

@@ -52,22 +52,19 @@ export function resultKey (
   return query.alias ?? query.table ?? query.function ?? query.collection
 }
 
-export function methodOf (route: Pick<Route, 'method'>): Method {
-  switch (route.method) {
-    case 'get':
-    case 'GET':
-      return 'GET'
-    case 'post':
-    case 'POST':
-      return 'POST'
-    case 'put':
-    case 'PUT':
-      return 'PUT'
-    case 'patch':
-    case 'PATCH':
-      return 'PATCH'
-    case 'delete':
-    case 'DELETE':
-      return 'DELETE'
-  }
+const methods = {
+  get: 'GET',
+  GET: 'GET',
+  post: 'POST',
+  POST: 'POST',
+  put: 'PUT',
+  PUT: 'PUT',
+  patch: 'PATCH',
+  PATCH: 'PATCH',
+  delete: 'DELETE',
+  DELETE: 'DELETE'
+} as const satisfies Record<Route['method'], Method>
+
+export function methodOf ({ method }: Pick<Route, 'method'>): Method {
+  return methods[method]
 }

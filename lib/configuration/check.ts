@@ -1,5 +1,5 @@
 /** Checks a document and makes a configuration from it. One error holds all faults. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Config } from '../document/config.js'
 import { type Provider, providerOf } from '../document/database.js'
 import { toPlain } from '../document/json.js'
@@ -97,12 +97,9 @@ function isSet (env: Env, name: string): boolean {
 
 const length = 16 // characters in hexadecimal
 
-/**
- * A digest of the document as it is written: settings count by their names, and the order of members does not matter. Secrets in the
- * document are left out, as in the log, so that the digest reveals nothing about them.
- */
+/** A digest of the document with its settings by name, in any order of members, and without its secrets: it reveals nothing of them. */
 function versionOfDocument (document: unknown): string {
-  return createHash('sha256').update(redactTexts(textOf('', document))).digest('hex').slice(0, length)
+  return hash('sha256', redactTexts(textOf('', document))).slice(0, length)
 }
 
 /** As JSON, with sorted members. */

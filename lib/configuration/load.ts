@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url'
 import type { Config } from '../document/config.js'
 import { unreadable, withDotEnv } from '../document/dot-env.js'
 import { parseJson } from '../document/json.js'
-import { messageOf } from '../errors.js'
+import { codeOf, messageOf } from '../errors.js'
 import type { Env } from '../expressions/environment.js'
 import { isRecord } from '../json/plain-value.js'
 import type { ConfigInput } from '../schema/root.js'
@@ -47,7 +47,7 @@ async function importModule (file: string): Promise<Readonly<Record<string, unkn
   try {
     return await import(url.href)
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ERR_UNKNOWN_FILE_EXTENSION')) throw error
+    if (codeOf(error) !== 'ERR_UNKNOWN_FILE_EXTENSION') throw error
     let loader: string
     try {
       loader = createRequire(file).resolve('tsx')

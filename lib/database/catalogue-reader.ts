@@ -194,10 +194,7 @@ where p.pronamespace = (select oid from pg_namespace where nspname = $1) and p.p
   and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 order by p.proname, p.oid`
 
-async function readFunctions (
-  session: Pick<Session, 'rows'>,
-  schema: string
-): Promise<ReadonlyMap<string, readonly DatabaseFunction[]>> {
+async function readFunctions (session: Pick<Session, 'rows'>, schema: string): Promise<ReadonlyMap<string, readonly DatabaseFunction[]>> {
   const byName = new Map<string, DatabaseFunction[]>()
   for (const row of await session.rows<FunctionRow>({ text: functionsText }, [schema, tenantSetting])) {
     byName.set(row.name, [...byName.get(row.name) ?? [], functionOf(row)])

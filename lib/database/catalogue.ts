@@ -54,10 +54,7 @@ export interface Table {
   readonly readsFrom?: readonly string[]
   /** For a table with inheritance: the other tables of its family, which may contain its rows. */
   readonly family?: readonly string[]
-  /**
-   * For a table without `tenant_id`: the tables of any schema that inherit from it and have one. A query on this table reads and changes
-   * the rows of every tenant in them, and their policies do not apply.
-   */
+  /** For a table without `tenant_id`: tables with one that inherit from it. A query on this table reads and changes every tenant's rows. */
   readonly tenantChildren?: readonly string[]
 }
 
@@ -106,6 +103,12 @@ export const unknownCatalogue: Catalogue = Object.freeze({ schema: 'public', tab
 /** The columns mark deleted rows. */
 export function isSoftDelete (columns: Table['columns']): boolean {
   return columns.get('deleted')?.type === 'boolean' && columns.get('deleted_at')?.type.startsWith('timestamp') === true
+}
+
+/** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */
+export function keyColumns ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
+  const own = primaryKey.filter((column) => column !== tenantColumn)
+  return own.length > 0 ? own : primaryKey
 }
 
 /** Whether two keys have the same columns, in any order. */

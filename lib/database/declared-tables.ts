@@ -98,7 +98,8 @@ function wantedTable (name: string, definition: TableDefinition, declared: Decla
   }
 }
 
-function columnDefinitions ({ columns, tenantScoped, softDelete }: TableDefinition): Record<string, ColumnDefinition> {
+/** The columns of a table, with those that `tenantScoped` and `softDelete` add. */
+export function columnDefinitions ({ columns, tenantScoped, softDelete }: TableDefinition): Record<string, ColumnDefinition> {
   const definitions: Record<string, ColumnDefinition> = { ...columns }
   if (tenantScoped === true) definitions.tenant_id ??= { type: 'text', notNull: true }
   if (softDelete === true) {
@@ -108,7 +109,7 @@ function columnDefinitions ({ columns, tenantScoped, softDelete }: TableDefiniti
   return definitions
 }
 
-function isTenantScoped ({ columns, tenantScoped }: TableDefinition): boolean {
+export function isTenantScoped ({ columns, tenantScoped }: TableDefinition): boolean {
   return tenantScoped === true || Object.hasOwn(columns, tenantColumn)
 }
 

@@ -1,10 +1,11 @@
 /** The embedded engine: PostgreSQL in this process, in a folder or in memory. */
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
+import { codeOf } from '../errors.js'
 import type { Embedded } from '../schema/database.js'
 import type { Connections } from './connections.js'
 import { preparedData, preparedDate } from './embedded-prepared.js'
@@ -46,10 +47,7 @@ function textOf (header: Buffer, start: number, length: number): string {
   return end === -1 ? field : field.slice(0, end)
 }
 
-/**
- * Opens the folder, or a database in memory. Acknowledged writes survive any end of the process, but not a power loss (PGlite does not
- * sync). Throws if another process uses the folder.
- */
+/** Opens the folder, or a database in memory. Writes survive any end of the process, not a power loss. Throws if the folder is in use. */
 export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Connections> {
   const pglite = await loadPglite()
   if (dbPath === undefined) {
@@ -79,7 +77,7 @@ async function openMemory (pglite: Pglite): Promise<PGlite> {
 
 async function openFolder (pglite: Pglite, folder: string): Promise<PGlite> {
   const data = join(folder, 'data')
-  if (!await exists(join(data, 'PG_VERSION'))) {
+  if (!existsSync(join(data, 'PG_VERSION'))) {
     // The data gets its final name when it is complete, so that an interrupted first start begins again.
     const unfinished = join(folder, 'data.unfinished')
     await rm(unfinished, { recursive: true, force: true })
@@ -97,10 +95,6 @@ async function begin (database: PGlite): Promise<PGlite> {
     end if;
   end $$`)
   return database
-}
-
-async function exists (path: string): Promise<boolean> {
-  return stat(path).then(() => true, () => false)
 }
 
 // The lock on the folder of an embedded database: two processes in one folder would lose each other's rows.
@@ -144,7 +138,7 @@ function isAlive ({ pid, startedAt }: Holder): boolean {
     process.kill(pid, 0)
   } catch (error) {
     // The process exists, and belongs to another user.
-    if (!(error instanceof Error && 'code' in error && error.code === 'EPERM')) return false
+    if (codeOf(error) !== 'EPERM') return false
   }
   const now = startOf(pid)
   return startedAt === null || now === null || now === startedAt
@@ -181,6 +175,6 @@ async function underGuard (path: string, work: () => Promise<void>): Promise<voi
 }
 
 function whenTaken (error: unknown): false {
-  if (error instanceof Error && 'code' in error && error.code === 'EEXIST') return false
+  if (codeOf(error) === 'EEXIST') return false
   throw error
 }

@@ -1,5 +1,5 @@
 /** Turns database failures into errors of the catalogue, without SQL, values and other rows. The driver's error is the logged `cause`. */
-import { catalogue, type CatalogueEntry, failure, isFailure, TenantryError } from '../errors.js'
+import { catalogue, type CatalogueEntry, codeOf, failure, isFailure, TenantryError } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
 
@@ -50,8 +50,8 @@ export class ColumnsError extends TenantryError {
 
 /** The SQLSTATE of an error that the database itself reported. */
 export function sqlStateOf (error: unknown): string | undefined {
-  if (!(error instanceof Error) || !('code' in error) || typeof error.code !== 'string') return undefined
-  return /^[0-9A-Z]{5}$/.test(error.code) && 'severity' in error ? error.code : undefined
+  const code = codeOf(error)
+  return code !== undefined && /^[0-9A-Z]{5}$/.test(code) && 'severity' in Object(error) ? code : undefined
 }
 
 /** For a `catch`: the result of a statement in a database that is not migrated yet. Other errors are thrown again. */
@@ -222,7 +222,7 @@ function shown (text: string): string {
 
 /** Errors of the socket, and errors of pg's client and pool about lost connections, which have no code. */
 function isLost (error: Error): boolean {
-  if ('code' in error && typeof error.code === 'string' && /^E[A-Z_]+$/.test(error.code) && 'syscall' in error) return true
+  if (/^E[A-Z_]+$/.test(codeOf(error) ?? '') && 'syscall' in error) return true
   // For a host with several unreachable addresses, Node reports one error that contains the others.
   if (error instanceof AggregateError) return error.errors.some((one) => one instanceof Error && isLost(one))
   return /^Connection terminated|^Client (has encountered a connection error|was closed)|^timeout expired$|^Cannot use a pool after/.test(

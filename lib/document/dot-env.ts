@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { messageOf } from '../errors.js'
+import { codeOf, messageOf } from '../errors.js'
 import type { Env } from '../expressions/environment.js'
 import { ConfigError } from '../schema/faults.js'
 
@@ -13,7 +13,7 @@ export async function withDotEnv (folder: string, env: Env): Promise<Env> {
   try {
     text = await readFile(file, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return env
+    if (codeOf(error) === 'ENOENT') return env
     throw unreadable(file, error)
   }
   const line = unreadableLine(text)
@@ -50,8 +50,7 @@ export function unreadable (file: string, reason: unknown): ConfigError {
 }
 
 function reasonOf (error: unknown): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined
-  switch (code) {
+  switch (codeOf(error)) {
     case 'ENOENT':
       return 'there is no such file'
     case 'EISDIR':

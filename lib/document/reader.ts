@@ -1,12 +1,9 @@
-/**
- * Reads a document by its schema in one walk: resolves settings, refuses values that do not fit with a fault, and fills in defaults. The
- * schema is the published schema.json; a test compares this reader with Ajv.
- */
+/** Reads a document by its schema, the published schema.json, in one walk: settings, faults and defaults. A test compares it with Ajv. */
 import type { Static, TSchema } from 'typebox'
 import { acceptedTypes, type Env, isPlainText, resolveEnvironment, settingsIn } from '../expressions/environment.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { ExactNumber } from '../json/exact-number.js'
-import { isRecord } from '../json/plain-value.js'
+import { isRecord, lengthOf } from '../json/plain-value.js'
 import type { SchemaNode } from '../schema/annotations.js'
 import { type Fault, type FaultList, nearest, pointerTo } from '../schema/faults.js'
 
@@ -141,7 +138,7 @@ function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults
 function readString (node: SchemaNode, value: string, pointer: string, { faults }: Walk): unknown {
   const { minLength = 0, maxLength = Infinity, pattern } = node
   // Characters as JSON Schema counts them: code points, of which there are never more than units.
-  const length = value.length > maxLength || minLength > 1 ? [...value].length : value.length
+  const length = value.length > maxLength || minLength > 1 ? lengthOf(value) : value.length
   if (length < minLength) {
     faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
   } else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)

@@ -1,6 +1,7 @@
 /** Finds the paths of variables in the syntax tree of an expression, and refuses forbidden constructs. */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import { nearest } from '../schema/faults.js'
+import { names as celNames } from './cel/values.js'
 import { absenceOf } from './declared-fields.js'
 import { type CelText, type ExpressionTemplate, variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath, type TemplateContext } from './reference.js'
@@ -34,9 +35,6 @@ export interface LocalMember {
 
 /** Macros that loop over a list, or that name a value, which could be doubled repeatedly. */
 const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
-const typeNames: ReadonlySet<string> = new Set([
-  'bool', 'bytes', 'double', 'int', 'list', 'map', 'null_type', 'string', 'type', 'uint', 'google'
-])
 const maxDurationText = 64 // characters
 
 type Path = readonly (string | number)[]
@@ -102,14 +100,14 @@ class Collector {
 
   #identifier (node: ASTNode & { op: 'id' }, bound: ReadonlySet<string>): void {
     if (bound.has(node.args)) return
-    if (!this.#take(node, node.args, []) && !typeNames.has(node.args)) this.#unknown(node, node.args)
+    if (!this.#take(node, node.args, []) && !celNames.has(node.args)) this.#unknown(node, node.args)
   }
 
   #access (node: ASTNode & { op: '.' | '[]' }, bound: ReadonlySet<string>): void {
     const chain = chainOf(node)
     if (node.op === '.' && node.args[1] === 'length' && !(chain !== null && chain.path.length === 1)) this.#length(node, node.args[0])
     if (chain !== null && !bound.has(chain.root)) {
-      if (!this.#take(node, chain.root, chain.path) && !typeNames.has(chain.root)) this.#unknown(node, chain.root)
+      if (!this.#take(node, chain.root, chain.path) && !celNames.has(chain.root)) this.#unknown(node, chain.root)
       return
     }
     this.walk(node.args[0], bound)

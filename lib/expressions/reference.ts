@@ -160,10 +160,7 @@ function checkMember (
   if (source === 'env' && path.length !== 1) return refuse('an environment setting must be written `env.NAME`')
   if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
     // The message does not say whether it is set.
-    return refuse(
-      "a tenant's document can read a setting only if the platform lists it in `tenancy.env`",
-      nearest(String(first), envNames)
-    )
+    return refuse("a tenant's document can read a setting only if the platform lists it in `tenancy.env`", nearest(String(first), envNames))
   }
   if (source === 'secret' && !secretKey.test(first ?? '')) return refuse(`a secret must be written \`secret:KEY\`, the key ${secretKeyForm}`)
   // The caller may be an administrator of the platform.
@@ -182,10 +179,7 @@ function checkMember (
   }
   if (source === 'steps' && steps?.has(first) === false) return refuse(`no earlier step has the id "${first}"`, nearest(first, steps))
   if (source === 'steps' && second !== undefined && second !== 'result' && second !== 'error') {
-    return refuse(
-      `a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``,
-      nearest(second, ['result', 'error'])
-    )
+    return refuse(`a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``, nearest(second, ['result', 'error']))
   }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {
     return refuse('a tenant has `tenant.id` and `tenant.config`', nearest(first, ['id', 'config']))

@@ -186,10 +186,6 @@ function textOf (parts: readonly Part[]): Part {
     else folded.push(toText(part.value))
   }
   if (folded.every((piece) => typeof piece === 'string')) return { constant: true, value: folded.join('') }
-  const [first, second] = folded
-  if (folded.length === 2 && typeof first === 'string' && typeof second === 'function') {
-    return { constant: false, read: (scope) => first + toText(second(scope)) }
-  }
   return {
     constant: false,
     read: (scope) => {
@@ -264,14 +260,8 @@ function environmentValue (name: string, pointer: string, { env, faults }: Templ
 }
 
 function chain (readers: readonly Reader[]): Reader {
-  const [first, second] = readers
-  if (first !== undefined && readers.length === 1) return first
-  if (first !== undefined && second !== undefined && readers.length === 2) {
-    return (scope) => {
-      const value = first(scope)
-      return isPresent(value) ? value : second(scope)
-    }
-  }
+  const [only] = readers
+  if (only !== undefined && readers.length === 1) return only
   return (scope: Scope) => {
     let value: unknown
     for (const read of readers) {

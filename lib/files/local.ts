@@ -8,7 +8,7 @@ import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:f
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { failure } from '../errors.js'
+import { codeOf, failure } from '../errors.js'
 import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
@@ -165,10 +165,6 @@ async function onDisk<T> (promise: Promise<T>): Promise<T> {
   } catch (error) {
     throw translateDiskError(error)
   }
-}
-
-function codeOf (error: unknown): string | undefined {
-  return error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined
 }
 
 const full = new Set(['ENOSPC', 'EDQUOT'])

@@ -61,7 +61,8 @@ export function securityRules ({ firebase, authProviders, routes }: DirectAccess
     const isShared = shared.has(name)
     const list = methods.filter((method) => allowed.has(method) && (!isShared || method === 'get' || method === 'list'))
     if (list.length === 0 || !plainName.test(name) || (!isShared && tenant === undefined)) closed.push(name)
-    else rules.push(isShared ? ruleOf(name, list, 'request.auth != null') : ruleOf(tenantPath(name), list, 'isOf(tenant)'))
+    else if (isShared) rules.push(ruleOf(name, list, 'request.auth != null'))
+    else rules.push(ruleOf(`${tenantsCollection}/{tenant}/${name}`, list, 'isOf(tenant)'))
   }
   return [
     "rules_version = '2';",
@@ -124,10 +125,6 @@ function isOptional (filter: Filter): boolean {
 
 function hasOnly (value: Route | DocumentQuery, members: ReadonlySet<string>): boolean {
   return Object.keys(value).every((name) => members.has(name))
-}
-
-function tenantPath (name: string): string {
-  return `${tenantsCollection}/{tenant}/${name}`
 }
 
 function ruleOf (path: string, list: readonly Method[], condition: string): string {

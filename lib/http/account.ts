@@ -1,6 +1,7 @@
 /** The account of a request's budget and of its use of the process: its tenant, or its address. */
 import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import ipaddr from 'ipaddr.js'
 import { tenantAccount } from '../concurrency/event-loop-yielder.js'
 import { tenantIdOf } from '../identity/tenant-ref.js'
 
@@ -38,30 +39,10 @@ export function addressKey (address: string | undefined): string {
   const bare = withPort.exec(address)
   if (bare !== null) return addressKey(bare[1] ?? bare[2])
   if (!isIPv6(address)) return address.slice(0, maxLength)
-  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groupsOf(address)
+  // Without its zone. The library takes ::1.2.3.4 for ::ffff:1.2.3.4, unlike 0::1.2.3.4.
+  const text = address.replace(/%.*/, '').replace(/^::(?=\d+\.)/, '0::')
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = ipaddr.IPv6.parse(text).parts
   // An IPv4-mapped address (RFC 4291, 2.5.5.2) in any of its forms: all of them lie in one /64.
   if (a === 0 && b === 0 && c === 0 && d === 0 && e === 0 && f === 0xffff) return `${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`
   return `${a.toString(16)}:${b.toString(16)}:${c.toString(16)}:${d.toString(16)}::/64`
-}
-
-/** The eight numbers of an IPv6 address, without the zone. */
-function groupsOf (address: string): readonly number[] {
-  const zone = address.indexOf('%')
-  const [head = '', tail = ''] = (zone === -1 ? address : address.slice(0, zone)).split('::')
-  const groups = numbersOf(head)
-  const last = numbersOf(tail)
-  while (groups.length + last.length < 8) groups.push(0)
-  return groups.concat(last)
-}
-
-/** The numbers of a part without `::`; an IPv4 address at its end stands for two. */
-function numbersOf (part: string): number[] {
-  const groups: number[] = []
-  for (const group of part === '' ? [] : part.split(':')) {
-    if (group.includes('.')) {
-      const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
-      groups.push(a << 8 | b, c << 8 | d)
-    } else groups.push(Number.parseInt(group, 16))
-  }
-  return groups
 }

@@ -2,7 +2,7 @@
 import { type Server, STATUS_CODES } from 'node:http'
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { catalogue, type ErrorName, failure, TenantryError } from '../errors.js'
+import { catalogue, codeOf, type ErrorName, failure, TenantryError } from '../errors.js'
 import type { TenantId } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
@@ -100,19 +100,16 @@ function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Recor
 
 /** The caller closed its connection before its body was complete. */
 function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
-  return raw.destroyed && !raw.complete && thrown instanceof Error && 'code' in thrown && thrown.code === 'ECONNRESET'
+  return raw.destroyed && !raw.complete && codeOf(thrown) === 'ECONNRESET'
 }
 
-/**
- * The catalogue's error for any thrown value. Only Fastify's own errors, and errors with `expose`, keep their 4xx status; a 401 from
- * another service is a 500 here.
- */
+/** The catalogue's error for any thrown value. Only Fastify's own errors, and those with `expose`, keep their 4xx status. */
 function toTenantryError (thrown: unknown): TenantryError {
   if (thrown instanceof TenantryError) return thrown
   const error: Record<string, unknown> = isRecord(thrown) ? thrown : {}
   // Errors of Fastify, of its plugins and of `http-errors` have these members.
   const { code, statusCode, expose, message, validation, validationContext } = error
-  if (isValidation(validation)) return validationError(validation, partOf(validationContext))
+  if (isValidation(validation)) return validationError(validation, requestParts.find((part) => part === validationContext) ?? 'body')
   if (typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500) {
     if (typeof code === 'string' && code.startsWith('FST_')) return entryFor(statusCode, undefined, thrown)
     if (expose === true && typeof message === 'string') return entryFor(statusCode, message, thrown)
@@ -143,8 +140,4 @@ function entryFor (status: number, message: string | undefined, cause: unknown):
 function isValidation (value: unknown): value is readonly ErrorObject[] {
   return Array.isArray(value) &&
     value.every((fault: unknown) => isRecord(fault) && 'keyword' in fault && 'instancePath' in fault && 'params' in fault)
-}
-
-function partOf (context: unknown): RequestPart {
-  return requestParts.find((part) => part === context) ?? 'body'
 }

@@ -118,8 +118,8 @@ function watchLate (app: FastifyInstance): Watch {
   return watch
 }
 
-/** Fastify creates a child context with its parent as prototype. */
-function rootOf (app: FastifyInstance): FastifyInstance {
+/** The app of a context: Fastify creates a child context with its parent as prototype. */
+export function rootOf (app: FastifyInstance): FastifyInstance {
   const parent: unknown = Object.getPrototypeOf(app)
   return isContext(parent) ? rootOf(parent) : app
 }
@@ -220,6 +220,7 @@ export function methodNotAllowed (methods: Iterable<string>): TenantryError {
   return failure('methodNotAllowed', { headers: { allow: [...methods].join(', ') } })
 }
 
-function isMethod (method: string): method is HTTPMethod {
+/** A method that Node's parser knows. */
+export function isMethod (method: string): method is HTTPMethod {
   return METHODS.includes(method)
 }

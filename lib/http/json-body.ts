@@ -77,12 +77,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     }
     if (!yielder.shouldYield()) return readNow()
     if (yielder.waiting >= maxWaiting) {
-      return done(
-        failure('responsesBusy', {
-          message: 'Too many bodies of this tenant are waiting: try again',
-          ...retryIn(retryAfter)
-        })
-      )
+      return done(failure('responsesBusy', { message: 'Too many bodies of this tenant are waiting: try again', ...retryIn(retryAfter) }))
     }
     yielder.yield().then(readNow, done)
   }

@@ -32,18 +32,7 @@ export function patternOf (origin: string): string | undefined {
 export function createOriginMatch (origins: Origins): (origin: string) => boolean {
   if (origins === '*') return () => true
   const listed = new Set(origins)
-  // Most requests come from pages of few origins.
-  let lastOrigin = ''
-  let isLastListed = false
-  return (origin) => {
-    if (listed.has(origin)) return true
-    if (origin !== lastOrigin) {
-      const pattern = patternOf(origin)
-      isLastListed = pattern !== undefined && listed.has(pattern)
-      lastOrigin = origin
-    }
-    return isLastListed
-  }
+  return (origin) => listed.has(origin) || listed.has(patternOf(origin) ?? origin)
 }
 
 function originOf (text: string): string | null {

@@ -51,7 +51,7 @@ export const maxNumberLength = 1010
 /** The value of a number as JSON writes it; leading zeros are accepted too. */
 export function numberOf (text: string): number | Exact {
   const number = Number(text)
-  if (isWhole(text)) {
+  if (!/[.e]/i.test(text)) {
     if (Number.isSafeInteger(number)) return number
     // The time that BigInt takes grows with the square of the length.
     return text.length <= maxNumberLength ? BigInt(text) : new ExactNumber(text)
@@ -125,12 +125,4 @@ function compareDecimals (left: Decimal, right: Decimal): number {
   const sign = left.negative ? -1 : 1
   if (left.exponent !== right.exponent && left.digits !== '' && right.digits !== '') return left.exponent < right.exponent ? -sign : sign
   return left.digits < right.digits ? -sign : left.digits > right.digits ? sign : 0
-}
-
-function isWhole (text: string): boolean {
-  for (let index = 0; index < text.length; index++) {
-    const unit = text.charCodeAt(index)
-    if (unit === 0x2e || unit === 0x65 || unit === 0x45) return false // . e E
-  }
-  return true
 }

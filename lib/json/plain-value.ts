@@ -15,6 +15,17 @@ export function jsonIn (text: string): unknown {
   }
 }
 
+/** The length of a text in characters (code points). */
+export function lengthOf (text: string): number {
+  let length = text.length
+  for (let index = 0; index < text.length - 1; index++) {
+    if ((text.charCodeAt(index) & 0xfc00) !== 0xd800 || (text.charCodeAt(index + 1) & 0xfc00) !== 0xdc00) continue
+    length--
+    index++
+  }
+  return length
+}
+
 /** A copy of the value with another form of the numbers that a double cannot represent. */
 export function mapExact (value: unknown, convert: (number: Exact) => unknown): unknown {
   if (isExact(value)) return convert(value)

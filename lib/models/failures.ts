@@ -1,5 +1,5 @@
 /** Errors for failures of a provider. They contain no text of the provider, because it may repeat the key or the prompt. */
-import { failure, retryIn, TenantryError } from '../errors.js'
+import { codeOf, failure, retryIn, TenantryError } from '../errors.js'
 
 const defaultRetryAfter = 5 // s
 const maxRetryAfter = 3600 // s
@@ -57,7 +57,7 @@ function secondsOf (text: string | undefined, now: number): number {
 
 /** The error for a failed connection. It keeps only the code of the original error, whose members may contain bytes of the response. */
 export function connectionFailure (error: unknown): TenantryError {
-  const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
+  const code = codeOf(error) ?? 'unknown'
   return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', {
     cause: new Error(`the connection to the provider failed: ${code}`)
   })

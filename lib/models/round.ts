@@ -1,6 +1,7 @@
 /** One call of a chat model: the parts of its response as they arrive. */
 import type { LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage, SharedV3ProviderMetadata } from '@ai-sdk/provider'
 import { failure } from '../errors.js'
+import { jsonIn } from '../json/plain-value.js'
 import { countTokens, type Tokens } from './tokens.js'
 
 type AssistantParts = Extract<LanguageModelV3Prompt[number], { role: 'assistant' }>['content']
@@ -84,12 +85,7 @@ function options (metadata: SharedV3ProviderMetadata | undefined) {
 
 /** undefined for text that is not JSON. */
 export function parsedInput (text: string): unknown {
-  if (text.trim() === '') return {}
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  return text.trim() === '' ? {} : jsonIn(text)
 }
 
 function tokensOf ({ inputTokens, outputTokens }: LanguageModelV3Usage): Partial<Tokens> {

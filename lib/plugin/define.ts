@@ -6,6 +6,7 @@
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { codeOf } from '../errors.js'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
 import type { FastifyGroup, SchemaTypes } from '../http/schema-types.js'
@@ -84,7 +85,7 @@ async function settingUp<Result> (name: string, setup: () => Result | Promise<Re
   try {
     return await setup()
   } catch (cause) {
-    if (!(cause instanceof Error) || !('code' in cause) || cause.code !== 'FST_ERR_DEC_ALREADY_PRESENT') throw cause
+    if (!(cause instanceof Error) || codeOf(cause) !== 'FST_ERR_DEC_ALREADY_PRESENT') throw cause
     throw new Error(
       `the plugin "${pathOf(name)}" cannot add its members to the app: ${cause.message} Register the plugin once, in the outermost context that uses it, or rename your own decorator`,
       { cause }
@@ -152,10 +153,7 @@ export function fastifyNameOf (name: string): string {
   return `tenantry-${name}`
 }
 
-/**
- * The `dependencies` of a plugin's metadata. Fastify calls `forEach` to check them, but its error only names the plugins. The
- * error of this list also gives the remedy.
- */
+/** The `dependencies` of a plugin's metadata, which Fastify checks by `forEach`. The error of this list also gives the remedy. */
 class Dependencies extends Array<string> {
   readonly #plugin: string
 

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Events, type Topic, topics } from '../database/events.js'
 import { everyHour } from '../database/retention.js'
 import { failure } from '../errors.js'
+import { rootOf } from '../http/guards.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { optional } from './define.js'
 
@@ -50,15 +51,12 @@ export function stoppedBefore (service: string): Error {
   return failure('providerTimeout', { message: `The server stopped before ${service} had responded; try again` })
 }
 
-/**
- * Starts the work when all plugins of the app are ready, and ends it with the returned function when the app begins to stop. Work that has
- * not started by then does not start. The app closes after the end.
- */
+/** Starts the work when all plugins are ready, and ends it when the app begins to stop. Later work does not start. */
 export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<void>) | undefined): void {
   let isStopping = false
   let end: (() => Promise<void>) | undefined
   app.addHook('onReady', async () => {
-    // Other plugins may become ready after this hook.
+    // Other plugins may become ready after this hook. At this moment `ready` of a context below the app throws, outside of any promise.
     rootOf(app).ready().then(() => {
       if (!isStopping) end = start()
     }, () => {})
@@ -67,12 +65,6 @@ export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<
     isStopping = true
     await end?.()
   })
-}
-
-/** The app itself: at this moment `ready` of a context below it throws, outside of any promise. */
-function rootOf (app: FastifyInstance): FastifyInstance {
-  const above: FastifyInstance = Object.getPrototypeOf(app)
-  return 'ready' in above ? rootOf(above) : app
 }
 
 /**

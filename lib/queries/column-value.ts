@@ -162,7 +162,9 @@ function encodeDecimal (value: unknown): unknown {
 
 function integerEncoder (bound: number): Encoder {
   // An integer beyond 2^53 may also be a string.
-  const fits = bound === Number.MAX_SAFE_INTEGER ? isBigint : (text: string) => isBetween(Number(text), bound)
+  const fits = bound === Number.MAX_SAFE_INTEGER
+    ? (text: string) => text.length < 19 || fitsInt64(BigInt(text))
+    : (text: string) => isBetween(Number(text), bound)
   return (value) => {
     if (typeof value === 'number') return Number.isInteger(value) && isBetween(value, bound) ? value : unfit
     if (typeof value === 'bigint') return bound === Number.MAX_SAFE_INTEGER && fitsInt64(value) ? String(value) : unfit
@@ -172,15 +174,6 @@ function integerEncoder (bound: number): Encoder {
 
 function isBetween (value: number, bound: number): boolean {
   return value <= bound && value >= -bound - 1
-}
-
-function isBigint (text: string): boolean {
-  return text.length < 19 || fitsInt64(toBigInt(text))
-}
-
-/** `BigInt` does not accept a plus sign. */
-function toBigInt (text: string): bigint {
-  return BigInt(text.startsWith('+') ? text.slice(1) : text)
 }
 
 /** The items of an array. Up to `depth` further levels of nested arrays are accepted, because PostgreSQL gives them the same type. */
@@ -228,7 +221,7 @@ interface TextForm {
 const moment: TextForm = { fits: isMoment, description: 'a date and time, such as 2026-01-31T12:00:00Z' }
 
 const forms: Readonly<Record<string, TextForm>> = {
-  uuid: { fits: isUuid, description: 'a UUID' },
+  uuid: { fits: (text) => uuid.test(text), description: 'a UUID' },
   date: { fits: isMoment, description: 'a date, such as 2026-01-31' },
   'timestamp with time zone': moment,
   'timestamp without time zone': moment
@@ -241,10 +234,6 @@ export function formOf (type: string): TextForm | undefined {
 
 /** PostgreSQL accepts hyphens between any groups of four digits, no hyphens, and braces around the whole. */
 const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4})$/i
-
-function isUuid (text: string): boolean {
-  return uuid.test(text)
-}
 
 /** PostgreSQL's special date and time values. */
 const words = /^\s*(?:[+-]?infinity|epoch|now|today|tomorrow|yesterday)\b/i
@@ -261,10 +250,7 @@ function isMoment (text: string): boolean {
 }
 
 function daysOf (year: number, month: number, beforeChrist: boolean): number {
-  if (month === 2) return isLeap(beforeChrist ? year - 1 : year) ? 29 : 28
-  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
-}
-
-function isLeap (year: number): boolean {
-  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
+  const last = new Date(0)
+  last.setUTCFullYear(beforeChrist ? 1 - year : year, month, 0)
+  return last.getUTCDate()
 }

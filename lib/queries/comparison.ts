@@ -1,7 +1,4 @@
-/**
- * One comparison of a column with a value, with PostgreSQL's semantics: `neq` does not find nulls. In the patterns of `like` and
- * `ilike`, `%` and `_` are wildcards, but `*` is literal, unlike in PostgREST's query strings.
- */
+/** One comparison of a column, with PostgreSQL's semantics: `neq` finds no nulls. In patterns `%` and `_` are wildcards, `*` is literal. */
 import type { Column } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
 import { noScope } from '../expressions/no-scope.js'
@@ -28,13 +25,8 @@ const textTypes = new Set(['text', 'character varying', 'character', 'citext', '
 /** Operators for any column: they compare its text, or test whether it has a value. */
 const textOperators: ReadonlySet<Operator> = new Set<Operator>(['is', 'like', 'ilike'])
 
-/** Operators that only fields of documents have. */
-type DocumentsOperator = 'array-contains' | 'array-contains-any'
-type ColumnOperator = Exclude<Operator, DocumentsOperator>
-
-function isOfDocuments (operator: Operator): operator is DocumentsOperator {
-  return operator === 'array-contains' || operator === 'array-contains-any'
-}
+/** Without the operators that only fields of documents have. */
+type ColumnOperator = Exclude<Operator, 'array-contains' | 'array-contains-any'>
 
 /** Compiles a comparison; undefined after a fault. */
 export function compileComparison (
@@ -46,7 +38,7 @@ export function compileComparison (
 ): Comparison | undefined {
   const { column } = operand
   const operator = filter.operator ?? 'eq'
-  if (isOfDocuments(operator)) {
+  if (operator === 'array-contains' || operator === 'array-contains-any') {
     const instead = operator === 'array-contains' ? 'contains' : 'overlaps'
     context.faults.add(
       pointerTo(pointer, 'operator'),
@@ -221,11 +213,7 @@ export const encodeSearch: Encoder = (value) => {
 }
 
 /** The text search configuration of a filter, as SQL; empty for other operators. */
-export function searchConfiguration (
-  { operator, config }: ComparisonFilter,
-  pointer: string,
-  { catalogue, faults }: QueryContext
-): string {
+export function searchConfiguration ({ operator, config }: ComparisonFilter, pointer: string, { catalogue, faults }: QueryContext): string {
   const at = pointerTo(pointer, 'config')
   if (operator !== 'fts') {
     if (config !== undefined) faults.add(at, 'only the operator `fts` has a `config`')

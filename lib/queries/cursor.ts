@@ -3,9 +3,10 @@
  * caller has seen them in that row (`checkVisible`). A cursor only adds conditions to the query. Even a forged one gives only
  * rows that the query gives this caller anyway.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
+import { jsonIn } from '../json/plain-value.js'
 import { isStorable } from '../json/storable.js'
 import type { Query } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
@@ -59,10 +60,11 @@ export function positionReader (list: string, orderOf: (scope: Scope) => RowOrde
     if (found !== undefined) return found
     const order = orderOf(scope)
     const key = `${order.id}\n${tenantOrPlatform(scope.tenant)}`
+    // Separates the cursors of different lists, orders and tenants. It is not a secret, and security does not depend on it.
     let tag = tags.get(key)
     if (tag === undefined) {
       if (tags.size >= maxTags) tags.clear()
-      tags.set(key, tag = tagOf(`${list}\n${key}`))
+      tags.set(key, tag = hash('sha256', `${list}\n${key}`, 'base64url').slice(0, tagLength))
     }
     const position = { order, tag, after: Object.hasOwn(scope.query, 'cursor') ? parseCursor(scope.query['cursor'], order, tag) : null }
     known.set(scope, position)
@@ -82,11 +84,6 @@ export function finishPage (text: string, { tag }: Position): string {
   return `${text.slice(0, end)}"${cursor}"}}`
 }
 
-/** Separates the cursors of different lists, orders and tenants. It is not a secret, and security does not depend on it. */
-function tagOf (text: string): string {
-  return createHash('sha256').update(text).digest('base64url').slice(0, tagLength)
-}
-
 function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly (string | null)[] {
   if (given === undefined || given === null) throw unknownCursor()
   if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknownCursor()
@@ -101,14 +98,9 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
 }
 
 function valuesIn (text: string): (string | null)[] | null {
-  try {
-    const values: unknown = JSON.parse(text)
-    return Array.isArray(values) && values.every((value) => value === null || (typeof value === 'string' && isStorable(value)))
-      ? values
-      : null
-  } catch {
-    return null
-  }
+  const values = jsonIn(text)
+  const isFit = Array.isArray(values) && values.every((value) => value === null || (typeof value === 'string' && isStorable(value)))
+  return isFit ? values : null
 }
 
 /** The error for a text that is not a cursor of this list. */

@@ -1,5 +1,5 @@
 /** Embedded tables: their filters, order and limit, and the SQL of a record's members, in which they are correlated subqueries. */
-import type { Table } from '../database/catalogue.js'
+import { keyColumns, type Table } from '../database/catalogue.js'
 import { maxResultBytes } from '../expressions/result.js'
 import type { Reference } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
@@ -11,7 +11,6 @@ import { compileGroupOrder, groupBy, type GroupOrder, groupOrder } from './group
 import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
 import type { Pairs, Relation } from './relation.js'
-import { keyColumns } from './row-key.js'
 import { type Binder, columnOf, type Draft, quote, type Switch, tableName, tooLarge } from './sql.js'
 
 type EmbedField = Extract<Field, { kind: 'embed' }>

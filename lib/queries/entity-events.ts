@@ -1,14 +1,10 @@
-/**
- * Events of written rows, for outbound webhooks. The statement that writes the rows also writes the events, so that both are
- * atomic. `w` is the part of the statement with the written rows.
- */
-import { type Catalogue, type Table, tenantColumn } from '../database/catalogue.js'
+/** Events of written rows, for outbound webhooks, written by the same statement. `w` is its part with the written rows. */
+import { type Catalogue, keyColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { eventsTable, maxEventBytes } from '../database/outbox.js'
 import { literal } from '../database/sql.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
 import { everyColumn } from './field.js'
-import { keyColumns } from './row-key.js'
 import {
   type Binder, type Bound, columnOf, compileVariants, Draft, freeName, type Input, quote, type Switch,
   tableName
@@ -18,10 +14,7 @@ import { withoutWithheld } from './withheld.js'
 /** The kind of an event, or its SQL for a row of `w`. */
 type EventKind = 'created' | 'updated' | 'deleted' | ((row: string) => string)
 
-/**
- * As compileVariants, for a write. Without subscribers, the statement writes no events and its variant is selected as fast as
- * without webhooks. The variant with events is compiled on first use.
- */
+/** As compileVariants, for a write. Without subscribers the statement writes no events; the variant with events is compiled on demand. */
 export function compileWrite (
   origin: QueryContext['origin'],
   switches: readonly Switch[],

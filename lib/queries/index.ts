@@ -1,4 +1,5 @@
 /** Compiles a route's queries to SQL. PostgreSQL builds the JSON: a statement returns at most one row with one text, the whole body. */
+import { keyColumns } from '../database/catalogue.js'
 import type { CompiledQuery } from '../expressions/types.js'
 import type { Query, TableOperation } from '../schema/query.js'
 import { compileCall } from './call.js'
@@ -7,7 +8,6 @@ import { namesOf } from './field.js'
 import { compileInsert } from './insert-operation.js'
 import { checkMembers, type CompiledOperation } from './operation.js'
 import { recordSchema, tableInput } from './record-schema.js'
-import { keyColumns } from './row-key.js'
 import { compileSelect } from './select-operation.js'
 import { compileSubject, type Subject } from './subject.js'
 import { readsOf, writesOf } from './table-use.js'

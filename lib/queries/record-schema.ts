@@ -1,5 +1,5 @@
 /** The JSON Schemas of a row and of a write's input, for `/doc`. */
-import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
+import { type Column, keyColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { JsonSchema, Reference, RouteQuery } from '../expressions/types.js'
@@ -9,7 +9,6 @@ import type { DocumentQuery } from '../schema/query.js'
 import { namedOf } from '../validation/named-schema.js'
 import { itemType, kindOf } from './column-value.js'
 import type { Field, Selection } from './field.js'
-import { keyColumns } from './row-key.js'
 import type { Subject } from './subject.js'
 import { maxRows, unwritable } from './write-input.js'
 

@@ -2,9 +2,8 @@
  * Files of deleted rows. The statement that deletes the rows sets the expiry of their files. Callers cannot read them from
  * then on, and the sweep of files removes them. `w` is the part of the statement with the deleted rows.
  */
-import { type Table, tenantColumn } from '../database/catalogue.js'
+import { keyColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
-import { keyColumns } from './row-key.js'
 import { columnOf, type Draft } from './sql.js'
 
 /** `, f as (update ...)`; empty for a table without tenants or without a key. */

@@ -1,5 +1,5 @@
 /** Selects one row by its primary key: the query's `id`. */
-import { type Table, tenantColumn } from '../database/catalogue.js'
+import { keyColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { isRecord } from '../json/plain-value.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Filter } from '../schema/query.js'
@@ -8,12 +8,6 @@ import type { QueryContext } from './context.js'
 import type { CompiledFilters } from './filter.js'
 import type { Comparison } from './filter-value.js'
 import { operandOf } from './operand.js'
-
-/** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */
-export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly string[] {
-  const own = tenantScoped ? primaryKey.filter((column) => column !== tenantColumn) : primaryKey
-  return own.length > 0 ? own : primaryKey
-}
 
 /** The value of one column of a key. */
 interface KeyValue {

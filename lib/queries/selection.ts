@@ -54,10 +54,7 @@ function resolve (
       const known = fields.get(field.name)
       // `*, title` names a column twice, which is not a fault.
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
-        faults.add(
-          pointer,
-          `two members of "${table.name}" have the name "${field.name}": rename one of them, \`other_name:${item.text}\``
-        )
+        faults.add(pointer, `two members of "${table.name}" have the name "${field.name}": rename one of them, \`other_name:${item.text}\``)
       }
       fields.set(field.name, field)
     }

@@ -1,5 +1,5 @@
 /** The text of one statement: its draft, its names, its variants, and the limit of its result. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
 import { failure } from '../errors.js'
@@ -135,7 +135,7 @@ const prefixes = { platform: 'p_', tenant: 't_' } as const satisfies Record<Orig
 
 /** The name of a text: equal for equal texts of the same origin in all queries, and different for others (128 bits of a hash). */
 function statementName (text: string, origin: Origin): string {
-  return prefixes[origin] + createHash('sha256').update(text).digest('hex').slice(0, 32)
+  return prefixes[origin] + hash('sha256', text).slice(0, 32)
 }
 
 /** With a null `origin` the statement has no name. */

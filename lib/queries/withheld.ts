@@ -1,5 +1,5 @@
 /** Values that a route writes from secrets and never returns: not from the write, not from other queries, not in their `results`. */
-import type { Catalogue } from '../database/catalogue.js'
+import { type Catalogue, keyColumns } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import { isRecord } from '../json/plain-value.js'
@@ -8,7 +8,6 @@ import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery, Query } from '../schema/query.js'
 import type { Withheld } from './context.js'
 import { columnShownBy, keptFields, type Selection } from './field.js'
-import { keyColumns } from './row-key.js'
 
 const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })
 

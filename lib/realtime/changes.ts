@@ -1,6 +1,5 @@
 /** Converts a recorded change to the view of one watch. */
-import type { Table } from '../database/catalogue.js'
-import { changeKeys } from '../database/migrations/change-triggers.js'
+import { keyColumns, type Table } from '../database/catalogue.js'
 import { isNumber, numberKey } from '../json/exact-number.js'
 import { parseJson } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
@@ -135,9 +134,9 @@ class Side {
 }
 
 function idOf (row: Row, table: Table): string {
-  const [only, ...others] = changeKeys(table)
+  const [only, ...others] = keyColumns(table)
   if (only !== undefined && others.length === 0) return stringifyJson(row[only] ?? null)
-  return stringifyJson(Object.fromEntries(changeKeys(table).map((name) => [name, row[name] ?? null])))
+  return stringifyJson(Object.fromEntries(keyColumns(table).map((name) => [name, row[name] ?? null])))
 }
 
 function rowOf (text: string): Row {

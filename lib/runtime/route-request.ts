@@ -164,12 +164,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
   async execute (scope: Scope, isShared = false): Promise<string> {
-    const { workflow, files, realtime } = this.route
+    const { workflow, files, realtime, queries, integrations } = this.route
     const { engine } = this.services
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
     if (workflow !== null) return await this.#runWorkflow(workflow, form, scope)
-    const held = waits(this.route) ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
+    // Results that wait for a further query or call.
+    const held = queries.length + integrations.length > 1 ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
     try {
       const text = await runRoute(this.route, this.services, scope, {
         integrations: this.services.integrations,
@@ -229,11 +230,6 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const path = location === null ? undefined : locationOf(location, record)
     if (path !== undefined) this.reply.header('location', this.services.prefix + path)
   }
-}
-
-/** Whether results of the route wait for a further query or call. */
-function waits ({ queries, integrations }: CompiledRoute): boolean {
-  return queries.length + integrations.length > 1
 }
 
 /** Whether its queries or the steps of its workflow write. */

@@ -160,13 +160,7 @@ export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope
 }
 
 /** `last`: the call whose result becomes the response if the route has no queries. */
-async function bodyOf (
-  route: CompiledRoute,
-  result: Result,
-  scope: Scope,
-  turns: Turns,
-  last: LastCall | null = null
-): Promise<string> {
+async function bodyOf (route: CompiledRoute, result: Result, scope: Scope, turns: Turns, last: LastCall | null = null): Promise<string> {
   const { length } = result.text
   const { transform, response, integrations } = route
   const isCopied = length >= longResult || isLongRequest(scope.headers) || integrations.length > 0

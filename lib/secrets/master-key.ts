@@ -2,6 +2,7 @@
 import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { codeOf } from '../errors.js'
 
 export const masterKeyLength = 32
 /** Bytes of a key's id. */
@@ -76,7 +77,7 @@ export async function readKeyFile (folder: string): Promise<MasterKey | undefine
   try {
     text = await readFile(path, 'utf8')
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    if (codeOf(error) === 'ENOENT') return undefined
     throw error
   }
   return parseMasterKey(text, path)

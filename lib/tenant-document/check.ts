@@ -1,6 +1,5 @@
 /** Checks the document that a tenant saves, and adds its defaults. One error holds all faults. */
-import { METHODS } from 'node:http'
-import findMyWay, { type HTTPMethod } from 'find-my-way'
+import findMyWay from 'find-my-way'
 import type { Static, TSchema } from 'typebox'
 import { compileRoute } from '../compiler/route.js'
 import { methodOf } from '../compiler/route-parts.js'
@@ -17,6 +16,7 @@ import type { Entry } from '../document/sections.js'
 import { webhookRoutes } from '../document/webhook-routes.js'
 import { failure } from '../errors.js'
 import { SecretUses } from '../expressions/secret-uses.js'
+import { isMethod } from '../http/guards.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import type { SchemaNode } from '../schema/annotations.js'
 import { FaultList, nearest, pointerTo } from '../schema/faults.js'
@@ -229,8 +229,4 @@ function routerOf (taken: readonly TakenRoute[]): Router {
   }
   routers.set(taken, { router, size: taken.length })
   return router
-}
-
-function isMethod (method: string): method is HTTPMethod {
-  return METHODS.includes(method)
 }

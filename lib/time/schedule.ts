@@ -1,6 +1,7 @@
 /** Times of a schedule: a cron pattern of five fields in a time zone. */
 import { Cron } from 'croner'
 import { hourMs } from './spans.js'
+import { inZone, zoneFormat } from './zones.js'
 
 /** The least number of minutes between two runs of a tenant's schedule. */
 export const leastTenantMinutes = 5
@@ -92,19 +93,7 @@ function everyHour (cron: string, timezone: string): Schedule['next'] {
 
 /** The milliseconds by which a zone is ahead of UTC. */
 function offsetOf (date: Date, timeZone: string): number {
-  const parts = new Intl.DateTimeFormat('en-US', {
-    timeZone,
-    hourCycle: 'h23',
-    year: 'numeric',
-    month: 'numeric',
-    day: 'numeric',
-    hour: 'numeric',
-    minute: 'numeric',
-    second: 'numeric'
-  }).formatToParts(date)
-  const read = (type: string): number => Number(parts.find((part) => part.type === type)?.value)
-  return Date.UTC(read('year'), read('month') - 1, read('day'), read('hour'), read('minute'), read('second')) -
-    Math.floor(date.getTime() / 1000) * 1000
+  return inZone(date, zoneFormat(timeZone)).getTime() - date.getTime()
 }
 
 function isTimezone (timezone: string): boolean {

@@ -3,7 +3,7 @@
  * and the first condition of every request. The caller's filter only adds conditions: hashes of names and values, so that no text
  * of a caller becomes a path or an operator.
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
@@ -126,12 +126,12 @@ function isScalar (value: unknown): value is string | number | boolean | null {
 
 /** A member of metadata as one value. */
 function factOf (name: string, value: string | number | boolean | null): string {
-  return createHash('sha256').update(JSON.stringify([name, Object.is(value, -0) ? 0 : value])).digest('base64url')
+  return hash('sha256', JSON.stringify([name, Object.is(value, -0) ? 0 : value]), 'base64url')
 }
 
 /** A UUID derived from the position of the vector, so that writing it again replaces it. */
 function pointId (tenant: Owner, id: string, version: string, position: number): string {
-  const hex = createHash('sha256').update(JSON.stringify([tenant, id, version, position])).digest('hex')
+  const hex = hash('sha256', JSON.stringify([tenant, id, version, position]))
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
 }
 

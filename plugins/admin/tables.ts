@@ -1,11 +1,10 @@
 /** The requirements on a table for work on its rows, and the refusals. */
-import type { Catalogue, Table } from '../../lib/database/catalogue.js'
+import { type Catalogue, keyColumns, type Table } from '../../lib/database/catalogue.js'
 import { softDeleteColumns } from '../../lib/database/declared-tables.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 import { columnsProposal } from '../../lib/database/migrations/proposal.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { keyColumns } from '../../lib/queries/row-key.js'
 import { meant } from '../../lib/schema/faults.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 

@@ -1,6 +1,6 @@
 /** Converts the `id` and the `filter` of a watch to the values that PostgreSQL writes in JSON, which are compared as texts. */
+import { keyColumns } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
-import { changeKeys } from '../../lib/database/migrations/change-triggers.js'
 import { identifier } from '../../lib/database/sql.js'
 import type { TenantryError } from '../../lib/errors.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -61,7 +61,7 @@ export async function conditionsOf (
 }
 
 function keyOf (id: unknown, table: WatchedTable['table']): [string, unknown][] {
-  const keys = changeKeys(table)
+  const keys = keyColumns(table)
   const [only] = keys
   if (only !== undefined && keys.length === 1 && !isRecord(id)) return [[only, id]]
   if (!isRecord(id) || Object.keys(id).length !== keys.length || !keys.every((name) => Object.hasOwn(id, name))) {

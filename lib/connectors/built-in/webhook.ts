@@ -4,38 +4,33 @@ import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
 import { Text } from './params.js'
 
-const url = Text('The URL.', 8192)
-const headers = Type.Optional(
-  Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Additional headers.' })
-)
-const body = Type.Optional(Type.Unknown({ description: 'The body, sent as JSON. Default: `{}`.' }))
+const params = {
+  url: Text('The URL.', 8192),
+  body: Type.Optional(Type.Unknown({ description: 'The body, sent as JSON. Default: `{}`.' })),
+  headers: Type.Optional(
+    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Additional headers.' })
+  )
+}
+const request = {
+  method: 'POST',
+  path: '',
+  addresses: ['url'],
+  headers: '{{params.headers}}',
+  compute: { body: 'params.body == null ? {} : params.body' },
+  body: '{{params.body}}'
+} as const
 
 export const webhook: ConnectorDefinition = {
   name: 'webhook',
   baseUrl: '{{params.url}}',
   actions: {
-    send: {
-      method: 'POST',
-      path: '',
-      addresses: ['url'],
-      params: ClosedObject({ url, body, headers }),
-      headers: '{{params.headers}}',
-      compute: { body: 'params.body == null ? {} : params.body' },
-      body: '{{params.body}}'
-    },
+    send: { ...request, params: ClosedObject(params) },
     signed: {
-      method: 'POST',
-      path: '',
-      addresses: ['url'],
+      ...request,
       params: ClosedObject({
-        url,
-        body,
-        headers,
+        ...params,
         secret: Text('The signing secret: `whsec_<base64>`, or any other text, whose bytes are the secret.', 1000)
       }),
-      headers: '{{params.headers}}',
-      compute: { body: 'params.body == null ? {} : params.body' },
-      body: '{{params.body}}',
       sign: '{{params.secret}}'
     }
   }

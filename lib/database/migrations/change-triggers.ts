@@ -1,6 +1,6 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
 import { hash } from 'node:crypto'
-import { type Table, tenantColumn } from '../catalogue.js'
+import { keyColumns, type Table } from '../catalogue.js'
 import { identifier, literal, qualified } from '../sql.js'
 
 /** The watched tables, by name: whether writes of other programs are recorded too. */
@@ -17,12 +17,6 @@ export const gateName = (number: number): string => `tenantry.realtime_gate_${nu
 /** SQL for a row `c` of `pg_class`: the comment on its trigger, with its parameters; null without one. */
 export const changeTriggerSql =
   `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${literal(triggerName)})`
-
-/** Columns that identify a row in a change. */
-export function changeKeys ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
-  const own = primaryKey.filter((name) => name !== tenantColumn)
-  return own.length > 0 ? own : primaryKey
-}
 
 /** A table can be watched if it has a tenant and a key. */
 export function isWatchable ({ tenantScoped, view, primaryKey }: Table): boolean {
@@ -42,7 +36,7 @@ export function triggerStatements (
   existing: string | null
 ): string[] {
   const quoted = qualified(schema, name)
-  const keys = changeKeys({ primaryKey })
+  const keys = keyColumns({ primaryKey })
   const gate = gateOf(name)
   const made = `${always ? 'all writes' : 'writes of this server'} while ${gate} is open, by ${keys.map(identifier).join(', ')}`
   if (existing === made) return []

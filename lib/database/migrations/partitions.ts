@@ -111,9 +111,7 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
     if (parent === undefined || found?.attached === true) continue
     // The last first: an index of a partitioned partition becomes valid before it is attached.
     attached.unshift(
-      ...change(table, [
-        `alter index ${qualified(parent.schema, nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`
-      ])
+      ...change(table, [`alter index ${qualified(parent.schema, nameOf(parent.name))} attach partition ${identifier(schema)}.${name}`])
     )
   }
   return [...parents, ...leaves, ...attached]

@@ -7,7 +7,7 @@ import { isWatchable, triggerStatements, type WatchedTables } from './change-tri
 import { type AppliedMigration, appliedMigrations, inspect, type Inspection } from './inspection.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
 import { disableStatements, noSecurity, policyStatements, renewStatements } from './policies.js'
-import { change, madeBy, make, type MigrationStep, stepSql, systemSteps, together } from './steps.js'
+import { change, madeBy, make, type MigrationStep, stepSql, systemSteps } from './steps.js'
 import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
 import type { SystemMigration } from './system/system-migration.js'
@@ -244,7 +244,8 @@ function draftOf (
   required: boolean,
   { concurrent }: PlanOptions
 ): Draft {
-  return { description, kind: 'tables', tables, steps: concurrent ? steps : together(steps), required }
+  // An engine with one session makes them in one transaction: no request runs meanwhile.
+  return { description, kind: 'tables', tables, steps: concurrent ? steps : make(steps.flatMap(({ statements }) => statements)), required }
 }
 
 interface TableChange {

@@ -71,11 +71,6 @@ export function buildIndex (
   }
 }
 
-/** All of them in one transaction: for an engine with one session, where no request runs meanwhile. */
-export function together (steps: readonly MigrationStep[]): MigrationStep[] {
-  return make(steps.flatMap(({ statements }) => statements))
-}
-
 // Turns the statements of a system migration into steps. A table of an earlier version may be large by now; one that this run creates is
 // empty, and unknown to other sessions.
 

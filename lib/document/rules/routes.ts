@@ -99,10 +99,7 @@ function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, 
     faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table, so this has no effect')
   } else if (!softDelete.enabled && softDelete.allowHardDelete === true) {
     // `?hard=false` would remove the row as well.
-    faults.add(
-      `${pointer}/softDelete/allowHardDelete`,
-      'without soft deletes every delete removes the row: remove this, or set `enabled`'
-    )
+    faults.add(`${pointer}/softDelete/allowHardDelete`, 'without soft deletes every delete removes the row: remove this, or set `enabled`')
   }
 }
 

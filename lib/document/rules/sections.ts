@@ -1,6 +1,6 @@
 /** Checks of sections that have few rules beyond their schema. */
 import type { Static } from 'typebox'
-import { tenantColumn } from '../../database/catalogue.js'
+import { isTenantScoped } from '../../database/declared-tables.js'
 import { faultOfException } from '../../http/egress.js'
 import { faultOfOrigin } from '../../http/origins.js'
 import { builtInPlans, createPlans, unlimited } from '../../plans/plans.js'
@@ -157,7 +157,7 @@ export function checkTenancy (
     const table = declared.get(name)
     if (table === undefined) {
       if (complete) faults.add(at, `there is no table "${name}"`, nearest(name, declared.keys()))
-    } else if (table.tenantScoped === true || Object.hasOwn(table.columns, tenantColumn)) {
+    } else if (isTenantScoped(table)) {
       faults.add(
         at,
         `each row of "${name}" belongs to a tenant, so tenants' documents can already use it: only tables of the platform can be shared`

@@ -1,11 +1,10 @@
 /** Checks of declared tables beyond their schema. */
 import { typeNames } from '../../database/catalogue.js'
+import { columnDefinitions } from '../../database/declared-tables.js'
 import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Entry } from '../sections.js'
-
-type Columns = Readonly<Record<string, ColumnDefinition>>
 
 /** Types that PostgreSQL compares with each other, so that foreign keys may mix them. */
 const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text', 'varchar'], ['real', 'double precision'], [
@@ -34,15 +33,6 @@ export function checkTables (tables: readonly Entry<TableDefinition>[], complete
   }
 }
 
-/** The columns of a table, with those that `tenantScoped` and `softDelete` add. */
-function columnsOf (table: TableDefinition): Columns {
-  return {
-    ...table.tenantScoped === true && { tenant_id: { type: 'text', notNull: true } },
-    ...table.softDelete === true && { deleted: { type: 'boolean', notNull: true }, deleted_at: { type: 'timestamptz' } },
-    ...table.columns
-  }
-}
-
 /** Columns with a fixed meaning, if the document declares them itself. */
 function checkAdded (table: TableDefinition, pointer: string, faults: FaultList): void {
   const { tenant_id: tenantId, deleted, deleted_at: deletedAt } = table.columns
@@ -62,7 +52,7 @@ function checkAdded (table: TableDefinition, pointer: string, faults: FaultList)
 
 /** Indexes and unique sets name columns of the table, each once. */
 function checkKeys (table: TableDefinition, pointer: string, faults: FaultList): void {
-  const columns = columnsOf(table)
+  const columns = columnDefinitions(table)
   for (const member of ['indexes', 'unique'] as const) {
     for (const [index, names] of (table[member] ?? []).entries()) {
       for (const [position, name] of names.entries()) {
@@ -88,7 +78,7 @@ function checkReference (
     if (complete) faults.add(at, `there is no table "${tableName}"`, nearest(tableName, declared.keys()))
     return
   }
-  const columns = columnsOf(table)
+  const columns = columnDefinitions(table)
   const target = Object.hasOwn(columns, columnName) ? columns[columnName] : undefined
   if (target === undefined) {
     faults.add(at, `the table "${tableName}" has no column "${columnName}"`, nearest(columnName, Object.keys(columns)))

@@ -1,5 +1,5 @@
 /** Routes that are tools of language models. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type FaultList, nearest } from '../../schema/faults.js'
 import type { Route } from '../../schema/route.js'
 import { parsePath } from '../reserved.js'
@@ -97,8 +97,7 @@ function defaultName (method: string, path: string): string {
   const words = segments.map((segment) => (segment.startsWith(':') ? `by_${segment.slice(1)}` : segment).replace(/[^A-Za-z0-9_-]+/g, '_'))
   const name = [method.toLowerCase(), ...words].join('_')
   if (name.length <= maxName) return name
-  const hash = createHash('sha256').update(name).digest('hex').slice(0, hashLength)
-  return `${name.slice(0, maxName - hashLength - 1)}_${hash}`
+  return `${name.slice(0, maxName - hashLength - 1)}_${hash('sha256', name).slice(0, hashLength)}`
 }
 
 const adding: ReadonlySet<string> = new Set(['insert', 'create', 'add', 'select', 'query', 'get'])

@@ -1,7 +1,4 @@
-/**
- * Compiles the syntax tree of an expression to closures. The library only parses and checks the text, since its functions have no budget.
- * Each operator has its case, and functions come from one table.
- */
+/** Compiles the syntax tree of an expression to closures. The library only parses and checks the text: its functions have no budget. */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import { toJson } from '../expression-result.js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
@@ -13,7 +10,7 @@ import { bytesMethods, conversions } from './conversions.js'
 import type { Budget, Part, Run } from './frame.js'
 import { stringMethods } from './strings.js'
 import { durationOf, timeFunctions, timeMethods } from './times.js'
-import { compare, type Functions, google, isEqual, isTruthy, kindOf, NotComputable, text, types } from './values.js'
+import { compare, type Functions, isEqual, isTruthy, kindOf, names, NotComputable, text } from './values.js'
 
 /** `name(...)` */
 export const functions: Functions = { ...conversions, ...timeFunctions }
@@ -141,8 +138,7 @@ class Compiler {
   #identifier (node: ASTNode & { op: 'id' }, bound: Bound): Run {
     const slot = bound.get(node.args)
     if (slot !== undefined) return (frame) => frame.bound[slot] ?? null
-    if (node.args === 'google') return constant(google)
-    const type = types.get(node.args)
+    const type = names.get(node.args)
     if (type === undefined) throw new CompileFault(`\`${node.args}\` is not defined here`, node)
     return constant(type)
   }

@@ -1,4 +1,5 @@
 /** Methods of texts and of lists of texts. */
+import { lengthOf } from '../../json/plain-value.js'
 import type { Budget } from './frame.js'
 import { type Functions, int, isList, NotComputable, refuse, text } from './values.js'
 
@@ -50,13 +51,7 @@ export const stringMethods: Functions = {
 /** Characters (code points) of a text. */
 export function sizeOf (value: string, budget: Budget): bigint {
   budget.spend(1 + (value.length >>> pairShift))
-  let size = value.length
-  for (let index = 0; index < value.length - 1; index++) {
-    if ((value.charCodeAt(index) & 0xfc00) !== 0xd800 || (value.charCodeAt(index + 1) & 0xfc00) !== 0xdc00) continue
-    size--
-    index++
-  }
-  return BigInt(size)
+  return BigInt(lengthOf(value))
 }
 
 function index (value: unknown, most: number): number {

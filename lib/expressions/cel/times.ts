@@ -2,6 +2,7 @@
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
 import { LRUCache } from 'lru-cache'
+import { inZone, zoneFormat } from '../../time/zones.js'
 import type { Budget } from './frame.js'
 import { type Functions, type Implementation, NotComputable, refuse, text } from './values.js'
 
@@ -53,7 +54,7 @@ export const timeMethods: Functions = Object.fromEntries(
         `${name}/1`,
         (_budget, value) => value instanceof Duration && ofDuration !== undefined ? value[ofDuration]() : whole(part(date(value)))
       ],
-      [`${name}/2`, (budget, value, zone) => whole(part(inZone(date(value), text(zone), budget)))]
+      [`${name}/2`, (budget, value, zone) => whole(part(timeIn(date(value), text(zone), budget)))]
     ]
   })
 )
@@ -104,18 +105,7 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   if (zone.length > longestZone) throw new NotComputable('the time zone is unknown')
   let made
   try {
-    made = new Intl.DateTimeFormat('en-US', {
-      timeZone: zone,
-      calendar: 'iso8601',
-      numberingSystem: 'latn',
-      hourCycle: 'h23',
-      year: 'numeric',
-      month: 'numeric',
-      day: 'numeric',
-      hour: 'numeric',
-      minute: 'numeric',
-      second: 'numeric'
-    })
+    made = zoneFormat(zone)
   } catch {
     throw new NotComputable('the time zone is unknown')
   }
@@ -123,15 +113,10 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   return made
 }
 
-/** A date whose UTC fields have the time of the zone. */
-function inZone (date: Date, zone: string, budget: Budget): Date {
+function timeIn (date: Date, zone: string, budget: Budget): Date {
   budget.spend(formatSteps)
   budget.allocate(2048)
   const format = formatOf(zone, budget)
   if (Number.isNaN(date.getTime())) throw new NotComputable('the timestamp is out of range')
-  const found = new Map(format.formatToParts(date).map(({ type, value }) => [type, Number(value)]))
-  const local = new Date(0)
-  local.setUTCFullYear(found.get('year') ?? NaN, (found.get('month') ?? NaN) - 1, found.get('day'))
-  local.setUTCHours(found.get('hour') ?? NaN, found.get('minute'), found.get('second'), date.getUTCMilliseconds())
-  return local
+  return inZone(date, format)
 }

@@ -30,13 +30,12 @@ const typeNames = {
   type: 'type'
 } as const satisfies Record<Kind, string>
 
-/** The types by their names in expressions. */
-export const types: ReadonlyMap<string, CelType> = new Map(Object.values(typeNames).map((name) => [name, new CelType(name)]))
+const types: ReadonlyMap<string, CelType> = new Map(Object.values(typeNames).map((name) => [name, new CelType(name)]))
 
-/** The value of the name `google`. */
-export const google: unknown = Object.freeze({
+/** The names that every expression has. */
+export const names: ReadonlyMap<string, unknown> = new Map<string, unknown>(types).set('google', Object.freeze({
   protobuf: Object.freeze({ Timestamp: types.get(typeNames.timestamp), Duration: types.get(typeNames.duration) })
-})
+}))
 
 export function typeOf (value: unknown): unknown {
   return types.get(typeNames[kindOf(value)])
