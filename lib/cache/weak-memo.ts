@@ -1,7 +1,4 @@
-/**
- * Compiled schemas and routes, shared by all with the same text while one of them is in use; null is not kept. A process has many servers,
- * tenants and versions of documents with equal ones, and compiling is most of their cost.
- */
+/** Compiled schemas and routes, shared by all servers and tenants with the same text while one is in use; null is not kept. */
 export function sharedByText<Made extends object | null> (): (text: string, make: () => Made) => Made {
   const kept = new Map<string, WeakRef<NonNullable<Made>>>()
   const forgotten = new FinalizationRegistry<string>((text) => {

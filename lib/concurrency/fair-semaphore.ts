@@ -11,10 +11,7 @@ import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 export interface Account<Key extends string = TenantRef> {
   readonly key: Key
   held: number
-  /**
-   * In order of arrival; null at first, since most accounts never wait. Not a Set: its replaced tables would keep waiters, and so their
-   * requests, from being collected (see `Slots` in lib/plugin/request-end.ts).
-   */
+  /** In order of arrival; null at first. A Set would keep removed waiters, and so their requests (`Slots` in lib/plugin/request-end.ts). */
   waiting: Array<Waiter<Key>> | null
 }
 

@@ -16,10 +16,7 @@ const maxDepth = 32 // nested objects and arrays of a declared body and of a for
 /** The name of a member whose members move into the object around it. */
 const spread = '...'
 
-/**
- * Compiles a value like compileValue, with two differences. An object or a list is left out if none of its templates has a value, unless it
- * is the whole value. The members of a member `...` move into the object around it.
- */
+/** Compiles a value like compileValue, but leaves out objects and lists without any value, and spreads the members of a member `...`. */
 export function compilePruned (value: unknown, pointer: string, context: TemplateContext): CompiledValue {
   const references: Reference[] = []
   const part = prunedPart(value, pointer, context, references, 0)

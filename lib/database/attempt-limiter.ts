@@ -13,10 +13,7 @@ export interface AttemptRule {
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
-  /**
-   * The pause after that many attempts, in milliseconds. Then one attempt is allowed and the next pause follows, until a window
-   * has fewer attempts. Default: a window, after which all attempts are available again.
-   */
+  /** The pause after that many attempts, in ms. Each pause allows one, until a window has fewer. Default: a window, which allows all. */
   readonly pauseMs?: number
 }
 

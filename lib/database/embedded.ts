@@ -14,10 +14,7 @@ import { connectPglite, loadPglite, type Pglite } from './pglite.js'
 const blockSize = 512 // bytes; a header is one block, and contents are padded to whole blocks
 const directory = '5'
 
-/**
- * Creates the folder if it is missing, with access for its owner only. The archive must be trusted. The files are written
- * synchronously: for a thousand small files, one promise each would take three times as long.
- */
+/** Creates the folder, for its owner only, from a trusted archive. Promises for a thousand small files would take three times as long. */
 function unpack (archive: Buffer, folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
   let offset = 0

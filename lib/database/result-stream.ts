@@ -55,10 +55,7 @@ export class ResultReader {
   }
 }
 
-/**
- * From here on, an exception of a `data` listener ends the connection and fails its pending statements. It would end the process
- * otherwise. Some results throw: one above 512 MB is longer than a string can be.
- */
+/** From here on, an exception of a `data` listener, as of a result above 512 MB, ends the connection instead of the process. */
 export function guardResults (stream: Wrapped & { destroy(error: Error): unknown }): void {
   wrapListeners(stream, (listener) => (chunk) => {
     try {

@@ -199,10 +199,7 @@ export const maxStatements = 1000
 export const maxCharacters = 300_000
 /** A longer text is never prepared, so that one statement cannot displace a tenth of the others. */
 const maxLength = maxCharacters / 10
-/**
- * The use that prepares a statement, counted while it is among the last `maxStatements` unprepared ones of its room. If the
- * second use prepared it, some thousand evenly used statements would displace each other by chance.
- */
+/** The use that prepares a statement. With the second, some thousand evenly used statements would displace each other by chance. */
 const preparedAtUse = 3
 
 /** The way a statement is sent: `unnamed`, parsed and planned once; `prepare`, parsed under its name; `ready`, by its name alone. */

@@ -1,7 +1,4 @@
-/**
- * Bounds copies by templates: `{{body.text}}` a hundred times makes a hundred copies of the caller's text. A part of a route with many
- * templates is measured before it is evaluated. Nearly all parts have few and are not measured.
- */
+/** Bounds copies by templates, since `{{body.text}}` may occur a hundred times. Parts with many are measured before they are evaluated. */
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
 import { FaultList } from '../schema/faults.js'

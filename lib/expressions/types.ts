@@ -195,10 +195,7 @@ export interface CompiledRequest {
   readonly params?: JsonSchema
   readonly query?: JsonSchema
   readonly body?: JsonSchema
-  /**
-   * Checks the three parts, and converts those of `params` and `query` in place (never bodies); throws `validationFailed` with `details:
-   * [{path, message, keyword}]`, the path a JSON Pointer such as `/body/title`.
-   */
+  /** Checks the parts, and converts `params` and `query` in place; throws `validationFailed`. The `path` of a detail is a JSON Pointer. */
   readonly validate: (request: { params: unknown, query: unknown, body: unknown }) => void
   /** The body is a form, which `validate` does not check: checks its fields, converting texts in place. */
   readonly validateForm?: (body: Record<string, unknown>) => void

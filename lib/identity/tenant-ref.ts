@@ -1,7 +1,4 @@
-/**
- * The owner of a row, a cache key, a queue slot or a log line: a tenant, the platform, a request without a tenant, or the server
- * itself. At run time it is a plain string. The compiler accepts no other string in its place.
- */
+/** The owner of a row or key: a tenant, the platform, a request without one, or the server. The compiler accepts no plain string for it. */
 declare const kind: unique symbol
 type Ref<Kind> = string & { readonly [kind]: Kind }
 

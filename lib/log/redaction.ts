@@ -3,10 +3,7 @@
 const maxLine = 262_144 // characters; longer lines are cut
 const keptOfLong = 4096
 
-/**
- * Parts of names and words that appear in every line with a secret, and in few others. In both cases, since the flag `i` takes twice as
- * long; and short, since each request's line is searched for them.
- */
+/** Parts of the names in every line with a secret, and in few others: short, and in both cases, as the flag `i` takes twice as long. */
 const words = new RegExp(
   ['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase)
     .join('|')

@@ -37,10 +37,7 @@ export function group<Options extends object, Assembly> (
   }
 }
 
-/**
- * Sorts plugins so that each comes after the plugins that it needs or uses early, and endpoints come after all plugins that act
- * on routes. Independent plugins keep their order. Throws an error that names the plugins of a circle.
- */
+/** Sorts plugins: each after those that it needs or uses early, endpoints last, others as they are. Throws an error that names a circle. */
 export function sortPlugins<Entry extends { readonly order: Order }> (entries: readonly Entry[]): Entry[] {
   const sorted: Entry[] = []
   const names = new Set(entries.map(({ order }) => order.name))

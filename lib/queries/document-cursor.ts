@@ -10,10 +10,7 @@ import { checkCursorQuery, type Position, positionReader, reportHidden, unknownC
 import { fieldOf, idOperand } from './document-field.js'
 import { direction, type OrderKey, type RowOrder, writeOrder } from './order.js'
 
-/**
- * Compiles the cursors of a list and reports their faults; undefined for offset pages. `members`: the members of its records whose
- * values a cursor reveals. `read` throws `validationFailed` if the text is not a cursor of the list.
- */
+/** Compiles a list's cursors; undefined for offset pages. A cursor reveals the values of `members`. `read` throws `validationFailed`. */
 export function compileDocumentCursors (
   query: DocumentQuery,
   order: RowOrder,

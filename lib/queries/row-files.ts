@@ -1,7 +1,4 @@
-/**
- * Files of deleted rows. The statement that deletes the rows sets the expiry of their files. Callers cannot read them from
- * then on, and the sweep of files removes them. `w` is the part of the statement with the deleted rows.
- */
+/** Files of deleted rows expire in the statement that deletes them, so no caller reads them. `w` is its part with the deleted rows. */
 import { keyColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
 import { columnOf, type Draft } from './sql.js'

@@ -206,10 +206,7 @@ export function boundedColumn (column: string): string {
   return `case when ${size} > ${maxResultBytes} then ${tooLarge(size)} else ${column} end`
 }
 
-/**
- * An expression that fails during evaluation with SQLSTATE 2201G; the engines report it as `answerTooLarge`. `size` is a number
- * from 0 that depends on the row, so that PostgreSQL does not evaluate the expression in advance.
- */
+/** Fails with SQLSTATE 2201G (`answerTooLarge`). `size`, from 0, depends on the row: PostgreSQL cannot evaluate it in advance. */
 export function tooLarge (size: string): string {
   return `width_bucket(0::float8, 0, 1, -${size})::text`
 }

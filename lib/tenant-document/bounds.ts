@@ -36,10 +36,7 @@ interface Size {
   isUnstorable?: boolean
 }
 
-/**
- * The members of a document within the limits: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000 templates,
- * 100,000 values, 64 levels. Rejects with a ConfigError if the document exceeds them or is not an object.
- */
+/** The members of a document within the limits. Rejects with a ConfigError if the document exceeds them or is not an object. */
 export async function membersOf (document: unknown, yielder: Yielder): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
   for (const [name, most] of Object.entries({ routes: maxRoutes, workflows: maxWorkflows })) {

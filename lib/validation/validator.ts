@@ -66,10 +66,7 @@ const compileBuiltIn: Compile = (kind, schema) => {
   return known.compile(schema)
 }
 
-/**
- * Schemas of routes come and go with the versions of a tenant's document. An instance of Ajv keeps parts of every compiled schema, so each
- * schema has its own instance. The compiler creates these schemas, so they are not checked.
- */
+/** Each schema has its own instance of Ajv, which would keep parts of every compiled one. They need no check: the compiler creates them. */
 const compileRouteSchema: Compile = (kind, schema) =>
   createAjv({ ...kinds[kind], meta: false, validateSchema: false }).compile(schema)
 

@@ -126,10 +126,7 @@ export const stripe: Scheme = {
 
 const twilioHeader = 'x-twilio-signature'
 
-/**
- * Twilio's scheme: `x-twilio-signature: <base64>`, an HMAC-SHA1 of the called address, followed by the sorted names and values of the form.
- * For other bodies, the address contains the hash, as `bodySHA256`. It has no time.
- */
+/** Twilio's scheme: an HMAC-SHA1 of the called address, and of the sorted form or, within the address, of `bodySHA256`. It has no time. */
 const twilio: Scheme = {
   headers: [twilioHeader],
   verify (delivery, secrets) {
