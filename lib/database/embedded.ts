@@ -8,7 +8,9 @@ import type { PGlite } from '@electric-sql/pglite'
 import { codeOf } from '../errors.js'
 import type { Embedded } from '../schema/database.js'
 import type { Connections } from './connections.js'
+import { watchDiskRoom } from './disk-room.js'
 import { preparedData, preparedDate } from './embedded-prepared.js'
+import type { EngineLog } from './engine.js'
 import { connectPglite, loadPglite, type Pglite } from './pglite.js'
 
 const blockSize = 512 // bytes; a header is one block, and contents are padded to whole blocks
@@ -45,7 +47,7 @@ function textOf (header: Buffer, start: number, length: number): string {
 }
 
 /** Opens the folder, or a database in memory. Writes survive any end of the process, not a power loss. Throws if the folder is in use. */
-export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Connections> {
+export async function connectEmbedded ({ dbPath }: Embedded = {}, log: EngineLog): Promise<Connections> {
   const pglite = await loadPglite()
   if (dbPath === undefined) {
     const database = await openMemory(pglite)
@@ -57,9 +59,11 @@ export async function connectEmbedded ({ dbPath }: Embedded = {}): Promise<Conne
   try {
     const database = await openFolder(pglite, folder)
     const connections = connectPglite(pglite, database, async () => {
+      endWatch()
       await database.close()
       await unlock()
     })
+    const endWatch = watchDiskRoom(folder, connections.pool, log)
     return { ...connections, folder }
   } catch (error) {
     await unlock()

@@ -43,7 +43,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) {
     throw new Error(`the schema "${schema}" is reserved: choose another postgres.schema for the application's tables`)
   }
-  const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
+  const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded, log)
   const engine = createPoolEngine(connections, {
     schema,
     wanted: wantedTables(tables),

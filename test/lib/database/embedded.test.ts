@@ -1,15 +1,20 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { promisify } from 'node:util'
 import { type Test, test } from 'tap'
 import { takeLock } from '../../../lib/database/embedded.js'
 import { pgliteVersion } from '../../../lib/database/embedded-prepared.js'
 import { createEngine } from '../../../lib/database/index.js'
+import { isFailure } from '../../../lib/errors.js'
+import { smallDisk } from '../../helpers/small-disk.js'
 import { programArguments } from '../../helpers/typescript.js'
+import { until } from '../../helpers/until.js'
 import { openEngine, rejection, withoutTenant } from './open.js'
 
 const count = { text: 'select count(*)::text from notes' }
@@ -86,6 +91,36 @@ test('a folder that cannot be opened is unlocked again', async (t) => {
   const folder = join(t.testdir({ data: { data: { PG_VERSION: '9\n' } } }), 'data')
   await t.rejects(createEngine({ provider: 'embedded', embedded: { dbPath: folder } }))
   t.strictSame(await readdir(folder), ['data'])
+})
+
+test('on a full disk writes are refused and reads continue, until there is room', async (t) => {
+  const disk = await smallDisk(t, 210)
+  if (disk === null) return
+  const warnings: string[] = []
+  const log = { info () {}, warn: (_details: object, message: string) => warnings.push(message) }
+  const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: join(disk, 'database') }, log })
+  const write = (bytes: number) =>
+    engine.transaction(withoutTenant, (session) =>
+      session.rows({ text: 'insert into notes values ($1)' }, [randomBytes(bytes).toString('hex')]))
+  await engine.transaction(withoutTenant, (session) => session.rows({ text: 'create table notes (text text)' }))
+  let written = 0
+  let refusal: unknown
+  while (refusal === undefined) {
+    try {
+      await write(500_000)
+      written++
+    } catch (error) {
+      refusal = error
+    }
+    // As between the requests of callers, the event loop turns.
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  t.ok(isFailure(refusal, 'databaseUnavailable'))
+  t.match(warnings, [/has little room/])
+  t.equal(await engine.text(count, [], withoutTenant), String(written))
+  await promisify(execFile)('mount', ['-o', 'remount,size=600m', disk])
+  await until('writes are accepted', () => write(1).then(() => true, () => false))
+  t.equal(await engine.text(count, [], withoutTenant), String(written + 1))
 })
 
 test('the vector type is available', async (t) => {

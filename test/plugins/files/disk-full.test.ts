@@ -1,39 +1,13 @@
-/** A full disk: a small file system in memory, which only root can mount. */
-import { execFile } from 'node:child_process'
-import { rm } from 'node:fs/promises'
-import { promisify } from 'node:util'
-import { type Test, test } from 'tap'
-import { daemonFolder } from '../../helpers/daemon.js'
+import { test } from 'tap'
+import { smallDisk } from '../../helpers/small-disk.js'
 import { refused } from '../../http/caller.js'
 import { file, MB, onDisk, open, rows, storage } from './app.js'
 
-const run = promisify(execFile)
 const nothing = { booked: 0, reserved: 0, shown: 0 }
 
-/** Mounts a file system of 4 MB. Returns false if that is not allowed. */
-async function mounted (t: Test, folder: string): Promise<boolean> {
-  try {
-    await run('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])
-  } catch (error) {
-    t.plan(
-      0,
-      `a file system cannot be mounted: run this test as root, in a container with the capability SYS_ADMIN (${
-        error instanceof Error ? error.message.trim() : ''
-      })`
-    )
-    return false
-  }
-  t.teardown(async () => {
-    await run('umount', ['--lazy', folder])
-    await rm(folder, { recursive: true })
-  })
-  return true
-}
-
 test('a full disk is a 507, and leaves no bytes, no row and no storage', async (t) => {
-  // Not in the folder of `t.testdir`, which `open` empties.
-  const folder = daemonFolder('disk')
-  if (!await mounted(t, folder)) return
+  const folder = await smallDisk(t, 4)
+  if (folder === null) return
   const { app, as } = await open(t, { files: { path: folder } })
   const ada = as('acme')
   refused(t, await ada.upload([file(Buffer.alloc(5 * MB))]), 507, 'STORAGE_FULL')
