@@ -11,6 +11,7 @@ import tsconfig from '../tsconfig.json' with { type: 'json' }
 
 /**
  * Packages with hundreds of modules, bundled into one module each, since every process would open them. Their subpath exports are left out.
+ * The one of tap is test/tap.ts.
  */
 const bundled = ['kysely', 'tap', 'typebox']
 
@@ -61,7 +62,7 @@ async function copyPackages (root: string, folder: string): Promise<void> {
     const entry = fileURLToPath(import.meta.resolve(name))
     await build({
       ...target,
-      entryPoints: [entry],
+      entryPoints: [name === 'tap' ? join(root, 'test/tap.ts') : entry],
       bundle: true,
       outfile: join(to, name, relative(await realpath(join(from, name)), entry)),
       alias: { 'async-hook-domain': join(root, 'test/domain.ts') },

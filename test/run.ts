@@ -1,14 +1,16 @@
 /**
- * `npm test` runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own.
- * Two more files than cores run at a time, because many tests wait for servers. `npm run test:faults` (`--faults`) runs the files of
- * test/faults one by one; they take minutes.
+ * `npm test` runs every test file except those of test/faults, or the named files and folders. `npm run test:faults` (`--faults`) runs the
+ * files of test/faults one by one; they take minutes.
+ *
+ * A process runs up to six files one after another (test/files.ts), because its start takes a second of CPU time. A file whose name ends
+ * with `.alone.test.ts` has a process of its own. Two more processes than cores run at a time, because many tests wait for servers.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
  * `N passed, N failed`, with `, N skipped` if tests were skipped. It fails if a test failed or none ran. With CI=true it also fails if a
  * test was skipped, except tests that need Google's emulator of Firestore.
  *
- * Each file is a program that prints TAP. It runs from a compiled copy of the project, made when the run began (test/compile.ts): the
- * runner of tap would load each file through four loaders, which takes three seconds.
+ * Files run from a compiled copy of the project, made when the run began (test/compile.ts): the runner of tap would load each file through
+ * four loaders, which takes three seconds.
  */
 import type { ChildProcess } from 'node:child_process'
 import { execFileSync, spawn } from 'node:child_process'
@@ -23,12 +25,14 @@ import { needsGoogle } from './helpers/skips.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 import { withSourceLines } from './source-lines.js'
 
-const testTimeout = 240 // s of one test, enforced by tap itself: several times the longest, since a busy machine must not fail it
-const faultTimeout = 1800 // s of one fault test
+const filesPerProcess = 6
+const testTimeout = 240 // s of one file, enforced by tap itself: several times the longest, since a busy machine must not fail it
+const faultTimeout = 1800 // s of one file of test/faults
 
 const isFault = (file: string) => file.startsWith('test/faults/')
+const isAlone = (file: string) => isFault(file) || file.endsWith('.alone.test.ts')
 const faults = process.argv.includes('--faults')
-const fileTimeout = (faults ? faultTimeout : 600) * 1000 // ms
+const fileTimeout = faults ? faultTimeout : testTimeout
 const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((path) => relative(root, resolve(path)))
 const files = named.length > 0 ? named.flatMap(testsAt) : testsAt('test').filter((file) => isFault(file) === faults)
 
@@ -50,16 +54,22 @@ function testsAt (path: string): string[] {
   return files.filter((file) => file.endsWith('.test.ts')).sort().map((file) => join(path, file))
 }
 
-interface Result {
-  readonly output: string
-  readonly exitCode: number | null
+/** The files of each process: neighbours, which load the same modules. */
+function groupsOf (files: readonly string[]): string[][] {
+  const groups: string[][] = []
+  for (const file of files) {
+    const group = groups.at(-1)
+    if (group === undefined || group.length === filesPerProcess || [file, ...group].some(isAlone)) groups.push([file])
+    else group.push(file)
+  }
+  return groups
 }
 
 const running = new Set<ChildProcess>()
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 }
 // Skips of tests that need Google's emulator.
 let allowedSkips = 0
-const queue = [...files]
+const queue = groupsOf(files)
 let wasInterrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -74,10 +84,7 @@ await prepareData()
 const compiled = await compileProject(root)
 // Concurrent faults would disturb one another.
 await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 2 }, async () => {
-  for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-    const start = performance.now()
-    report(file, await run(file), Math.round(performance.now() - start))
-  }
+  for (let group = queue.shift(); group !== undefined; group = queue.shift()) await run(group)
 }))
 await rm(compiled, { recursive: true })
 await leaveSharedServer()
@@ -90,30 +97,40 @@ if (refused) console.log('CI=true: a skipped test is a failure')
 console.log(`\n${pass} passed, ${fail} failed${skipped === 0 ? '' : `, ${skipped} skipped`}`)
 process.exitCode = wasInterrupted || fail > 0 || pass === 0 || refused ? 1 : 0
 
-function run (file: string): Promise<Result> {
-  const child = spawn(process.execPath, compiledArguments(compiled, file), {
+/** Runs the files in one process, and reports each. */
+async function run (group: readonly string[]): Promise<void> {
+  const child = spawn(process.execPath, [...compiledArguments(compiled, 'test/files.ts'), String(fileTimeout), ...group], {
     cwd: root,
-    env: { ...process.env, TAP_TIMEOUT: String(faults ? faultTimeout : testTimeout) },
     stdio: ['ignore', 'pipe', 'inherit']
   })
   running.add(child)
-  const killer = setTimeout(() => child.kill('SIGKILL'), fileTimeout)
+  const killer = setTimeout(() => child.kill('SIGKILL'), (group.length + 2) * fileTimeout * 1000)
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
     output += chunk
   })
-  return new Promise((resolve, reject) => {
+  const exitCode = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (exitCode) => {
-      clearTimeout(killer)
-      running.delete(child)
-      resolve({ output, exitCode })
-    })
+    child.once('close', resolve)
   })
+  clearTimeout(killer)
+  running.delete(child)
+
+  let rest = output
+  let hasFailed = false
+  for (const [index, file] of group.entries()) {
+    const end = rest.indexOf(`\n# Subtest: ${group[index + 1]}\n`)
+    const section = end === -1 ? rest : rest.slice(0, end)
+    rest = end === -1 ? '' : rest.slice(end)
+    if (!report(file, section)) hasFailed = true
+  }
+  if (exitCode === 0 || hasFailed) return
+  totals.fail++
+  console.log(`not ok  the process of ${group.join(', ')} ended with exit code ${exitCode}\n${withSourceLines(output, compiled)}`)
 }
 
-/** A passed file is one line with its skipped tests; a failed one is printed with its whole output. */
-function report (file: string, { output, exitCode }: Result, time: number): void {
+/** Prints a passed file as one line with its skipped tests, a failed one with its whole output. Returns false if it has failed. */
+function report (file: string, output: string): boolean {
   let lines = output.split('\n')
   const figures = lines.find((line) => line.startsWith('# { total:')) ?? ''
   const counts = {
@@ -122,18 +139,22 @@ function report (file: string, { output, exitCode }: Result, time: number): void
     skip: figure(figures, 'skip'),
     todo: figure(figures, 'todo')
   }
-  // A file that ended before its figures, or ran no test, has failed as a whole.
-  if (counts.fail === 0 && (exitCode !== 0 || counts.pass + counts.skip + counts.todo === 0)) counts.fail = 1
+  const ranNone = counts.pass + counts.fail + counts.skip + counts.todo === 0
+  // The process ended before the file did, the file ran no test, or an error came after its tests.
+  if (counts.fail === 0 && (ranNone || /^not ok /m.test(output))) counts.fail = 1
   for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]
   allowedSkips += lines.filter((line) => line.includes(`# SKIP ${needsGoogle}`)).length
-  console.log(`${counts.fail > 0 ? 'not ok' : 'ok'}  ${file} # time=${time}ms`)
-  if (counts.fail > 0) lines = withSourceLines(output, compiled).split('\n')
+  const time = output.match(/^(?:not )?ok .* # time=(\d+)/m)?.[1] ?? '?'
+  const isOk = counts.fail === 0
+  console.log(`${isOk ? 'ok' : 'not ok'}  ${file} # pass=${counts.pass} time=${time}ms`)
+  if (!isOk) lines = withSourceLines(output, compiled).split('\n')
   for (const line of lines) {
-    if (counts.fail > 0 || faults || / # (SKIP|TODO)\b/.test(line)) console.log(line)
+    if (!isOk || faults || / # (SKIP|TODO)\b/.test(line)) console.log(line)
   }
+  return isOk
 }
 
-/** From tap's last line, `# { total: 7, pass: 4, fail: 1, skip: 2 }`, which leaves out zeros. */
+/** From tap's last line of a file, `# { total: 7, pass: 4, fail: 1, skip: 2 }`, which leaves out zeros. */
 function figure (figures: string, name: string): number {
   return Number(figures.match(new RegExp(`\\b${name}: (\\d+)`))?.[1] ?? 0)
 }

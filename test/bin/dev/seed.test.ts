@@ -26,7 +26,7 @@ const tables: TestDocument['tables'] = {
 }
 const author = 'c0a8f3f4-54c1-4a25-9b1e-51a3f7c4a001'
 
-forEachEngine(t, async (t, engine) => {
+await forEachEngine(t, async (t, engine) => {
   const app = await testServer(t, { tables, routes: [] }, { engine })
   const folder = t.testdir({})
   const seed = async (name: string, text: string) => {

@@ -39,6 +39,8 @@ export async function onEachEngine (t: Test, work: (t: Test, engine: Engine) => 
 }
 
 async function openShared (provider: EngineOptions['provider']): Promise<Engine> {
+  // Other files of this process open their own.
+  tap.teardown(() => shared.delete(provider))
   if (provider === 'embedded') return openEngine(tap, { provider, migrate: 'manual' })
   const { connectionString } = await postgresDatabase(tap)
   return openEngine(tap, { provider, postgres: { connectionString } })

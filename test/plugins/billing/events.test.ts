@@ -13,8 +13,8 @@ const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), cust
 test('an event delivered twenty times at once to two servers counts once', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const here = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
-  const there = await open(t, engine, { clock: here.clock })
+  const here = await open(t, { engine, tenants: { acme: 'free', globex: 'free' } })
+  const there = await open(t, { engine, clock: here.clock })
   const event = eventOf(snapshotOf(tenantOf('acme')))
   const outcomes = await Promise.all(
     Array.from({ length: 20 }, (_, index) => (index % 2 === 0 ? here : there).billing.receive('payprov', event))
@@ -45,8 +45,8 @@ test('an event delivered twenty times at once to two servers counts once', async
 test('only a change of plan is announced to every server', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const { app: here, billing } = await open(t, engine, { tenants: { acme: 'free' } })
-  const { app: there } = await open(t, engine)
+  const { app: here, billing } = await open(t, { engine, tenants: { acme: 'free' } })
+  const { app: there } = await open(t, { engine })
   const heard: string[] = []
   t.teardown(there.events.on('tenant', (tenant) => {
     heard.push(tenant)
@@ -76,7 +76,7 @@ test('only a change of plan is announced to every server', async (t) => {
 })
 
 test('a plan that the platform sets stays until the subscriptions entitle to another one', async (t) => {
-  const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', sold: 'scale', old: 'scale' } })
+  const { app, billing } = await open(t, { tenants: { acme: 'free', sold: 'scale', old: 'scale' } })
   const own = tenantOf('acme')
   const planOf = async (id: string) => (await app.tenants.get(id))?.plan
   await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: at(0) })))
@@ -112,7 +112,7 @@ test('a plan that the platform sets stays until the subscriptions entitle to ano
 })
 
 test('an event of an unknown tenant is kept and reported, and counts once the tenant exists', async (t) => {
-  const { app, billing, warnings } = await open(t, { provider: 'embedded' })
+  const { app, billing, warnings } = await open(t)
   const events = ['later', 'synced'].map((id) => eventOf(snapshotOf(tenantOf(id))))
   const odd = eventOf(snapshotOf({ ...tenantOf("*'\n"), id: 'sub_odd' }))
   const unnamed = bareEvent(at(1), 'sub_later', 'paid', { tenant: null, customerId: null })
@@ -157,7 +157,7 @@ test('an event of an unknown tenant is kept and reported, and counts once the te
 })
 
 test("a deleted tenant's events are deleted, and a new tenant with its id starts without them", async (t) => {
-  const { app, billing, provider, clock, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
+  const { app, billing, provider, clock, warnings } = await open(t, { tenants: { acme: 'free', globex: 'free' } })
   const own = snapshotOf(tenantOf('acme'))
   for (const id of ['acme', 'globex']) await billing.receive('payprov', eventOf(snapshotOf(tenantOf(id))))
   const other = await rowsOf(app, 'globex')
@@ -188,7 +188,7 @@ test("a deleted tenant's events are deleted, and a new tenant with its id starts
 })
 
 test('an event that cannot be written leaves nothing, and counts on redelivery', async (t) => {
-  const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
+  const { app, billing } = await open(t, { tenants: { acme: 'free' } })
   const before = await rowsOf(app, 'acme')
   const event = eventOf(snapshotOf(tenantOf('acme')))
   await sql`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`.execute(app.db)
@@ -203,7 +203,7 @@ test('an event that cannot be written leaves nothing, and counts on redelivery',
 })
 
 test("a provider's response about another tenant is ignored", async (t) => {
-  const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
+  const { app, billing, provider, warnings } = await open(t, { tenants: { acme: 'free', globex: 'free' } })
   provider.respond = async () => [snapshotOf(tenantOf('globex'))]
   t.match(await billing.sync('acme'), { plan: 'free' })
   await billing.record('payprov', 'acme', [snapshotOf(tenantOf('globex'))])
@@ -214,7 +214,7 @@ test("a provider's response about another tenant is ignored", async (t) => {
 })
 
 test('a payment with only a customer belongs to the single tenant with this customer', async (t) => {
-  const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', third: 'free' } })
+  const { app, billing } = await open(t, { tenants: { acme: 'free', globex: 'free', third: 'free' } })
   const payment = (customerId: string) => bareEvent(at(1), null, 'refunded', { tenant: null, customerId })
   const early = payment('cus_third')
   t.equal(await billing.receive('payprov', early), 'unclaimed')
@@ -228,7 +228,7 @@ test('a payment with only a customer belongs to the single tenant with this cust
 })
 
 test('a tenant keeps a hundred ended subscriptions, and all running ones', async (t) => {
-  const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
+  const { app, billing } = await open(t, { tenants: { acme: 'free' } })
   const ended = Array.from(
     { length: 105 },
     (_, index) => snapshotOf({ id: `sub_${index}`, status: 'canceled', startedAt: at(-1, index), endedAt: at(0) })
@@ -241,7 +241,7 @@ test('a tenant keeps a hundred ended subscriptions, and all running ones', async
 })
 
 test('a snapshot with a future time does not block later ones', async (t) => {
-  const { billing, clock, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', later: 'free' } })
+  const { billing, clock, provider } = await open(t, { tenants: { acme: 'free', globex: 'free', later: 'free' } })
   const far = new Date('9999-12-31T00:00:00Z')
   const own = tenantOf('acme')
   await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: far, periodEnd: far })))
@@ -267,7 +267,7 @@ test('a snapshot with a future time does not block later ones', async (t) => {
 })
 
 test('a subscription belongs to the tenant in its latest snapshot', async (t) => {
-  const { billing, clock, provider, app, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
+  const { billing, clock, provider, app, warnings } = await open(t, { tenants: { acme: 'free', globex: 'free' } })
   const plans = async () => [(await billing.subscription('acme')).plan, (await billing.subscription('globex')).plan]
   const snapshotEvent = (tenant: string, days: number, id = 'sub_1') =>
     eventOf(snapshotOf({ tenant: tenantRef(tenant), id, asOf: at(days), productIds: [products.team_monthly] }))
@@ -303,7 +303,8 @@ test('a subscription belongs to the tenant in its latest snapshot', async (t) =>
 
 test('deliveries for a locked tenant leave connections to the others', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const { app, billing } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+  const { app, billing } = await open(t, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: { acme: 'free', globex: 'free' }
   })
   let release = () => {}

@@ -17,7 +17,7 @@ async function deliver ({ billing }: Opened, events: readonly ProviderEvent[]): 
 }
 
 async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number): Promise<void> {
-  const opened = await open(t, engine)
+  const opened = await open(t, { engine })
   const { app, billing, provider } = opened
   const months = new Map<string, ProviderEvent[]>()
   provider.respond = async (tenant) => endOfMonth(months.get(tenant) ?? [])
@@ -69,8 +69,8 @@ test('a month in any order, twice, with some events missing and a sync, ends in 
 test('concurrent deliveries to two servers end in the same rows', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
-  const here = await open(t, engine)
-  const there = await open(t, engine, { clock: here.clock })
+  const here = await open(t, { engine })
+  const there = await open(t, { engine, clock: here.clock })
   const end = async (tenant: string, app: FastifyInstance) => renamed(await rowsOf(app, tenant), tenant)
   await addTenant(here.app, 'alone')
   await deliver(here, recordedMonth('alone'))

@@ -1,7 +1,7 @@
 /** `app.billing` on a database, with only the plugin tenancy, and a provider of the test. */
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { t as root, type Test } from 'tap'
+import type { Test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { type Billing, createBilling } from '../../../plugins/billing/service.js'
@@ -49,6 +49,8 @@ export interface Opened {
 }
 
 export interface OpenOptions {
+  /** Default: a new PostgreSQL database. */
+  readonly engine?: TestEngine
   /** With their plans, which they have had since before the month of these tests. */
   readonly tenants?: Readonly<Record<string, string>>
   readonly clock?: Clock
@@ -57,19 +59,18 @@ export interface OpenOptions {
   readonly providers?: readonly FakeProvider[]
 }
 
-/** With an empty database. The embedded one is created once for all tests of a file, and emptied for each. */
+/** The database must be empty. */
 export async function open (
   t: Test,
-  engine: TestEngine,
-  { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }:
+  { engine, tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }:
   OpenOptions = {}
 ): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
-  const write = (line: string) => {
+  const onLog = (line: string) => {
     const entry = JSON.parse(line)
     if (entry.level >= 40) warnings.push(entry)
   }
-  const app = engine.provider === 'embedded' ? await sharedApp(write) : await start(t, engine, write)
+  const { app } = await testApp(t, { engine, plugins: { tenancy: {} }, onLog })
   for (const [id, plan] of Object.entries(tenants)) await addTenant(app, id, plan)
   const { db, events, log } = app
   const billing = createBilling({
@@ -85,20 +86,6 @@ export async function open (
     log
   })
   return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
-}
-
-async function start (t: Test, engine: TestEngine, onLog: (line: string) => void): Promise<FastifyInstance> {
-  return (await testApp(t, { engine, plugins: { tenancy: {} }, onLog })).app
-}
-
-let shared: FastifyInstance | undefined
-let writeShared: (line: string) => void = () => {}
-
-async function sharedApp (write: (line: string) => void): Promise<FastifyInstance> {
-  writeShared = write
-  shared ??= await start(root, { provider: 'embedded' }, (line) => writeShared(line))
-  await sql`truncate tenantry.tenants, tenantry.deleted_tenants, tenantry.billing_unclaimed, tenantry.audit_log cascade`.execute(shared.db)
-  return shared
 }
 
 export async function addTenant (app: FastifyInstance, id: string, plan = 'free'): Promise<void> {

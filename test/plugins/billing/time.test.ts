@@ -14,7 +14,7 @@ const minute = 60_000 // ms
 
 test('a tenant without a subscription, or without a provider, stays unchanged', (t) =>
   forEachEngine(t, async (t, engine) => {
-    const { app, billing } = await open(t, engine, { tenants: { acme: 'team' }, clock: clockAt(5), provider: null })
+    const { app, billing } = await open(t, { engine, tenants: { acme: 'team' }, clock: clockAt(5), provider: null })
     const expected = {
       plan: 'team',
       status: 'active',
@@ -51,7 +51,7 @@ test('a tenant without a subscription, or without a provider, stays unchanged', 
 
 test('a period that has ended is evaluated when the subscription is read, without any webhook', async (t) => {
   const clock = clockAt(27)
-  const { app, billing, provider } = await open(t, { provider: 'embedded' }, {
+  const { app, billing, provider } = await open(t, {
     tenants: { acme: 'free', late: 'free', lost: 'free', late2: 'free' },
     clock
   })
@@ -104,7 +104,7 @@ test('a period that has ended is evaluated when the subscription is read, withou
 
 test('a failing provider withdraws nothing: the known state counts, and the provider is retried', async (t) => {
   const clock = clockAt(29)
-  const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock })
+  const { app, billing, provider, warnings } = await open(t, { tenants: { acme: 'free' }, clock })
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
   provider.respond = async () => {
     throw failure('providerTimeout')
@@ -136,8 +136,8 @@ test('the scheduler settles unread states, each tenant on one of two servers, an
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const clock = clockAt(29)
   const ids = Array.from({ length: 30 }, (_, index) => `t${index}`)
-  const here = await open(t, engine, { clock, tenants: Object.fromEntries(ids.map((id) => [id, 'free'])) })
-  const there = await open(t, engine, { clock })
+  const here = await open(t, { engine, clock, tenants: Object.fromEntries(ids.map((id) => [id, 'free'])) })
+  const there = await open(t, { engine, clock })
   for (const [index, id] of ids.entries()) {
     await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf(id), cancelAtPeriodEnd: index % 2 === 0 })))
   }
@@ -167,7 +167,7 @@ test('the scheduler settles unread states, each tenant on one of two servers, an
 })
 
 test('a state that events leave ambiguous is settled by querying the provider', async (t) => {
-  const { app, billing, provider, clock } = await open(t, { provider: 'embedded' }, {
+  const { app, billing, provider, clock } = await open(t, {
     tenants: { tied: 'free', paid: 'free', gone: 'free' },
     clock: clockAt(5)
   })
@@ -187,7 +187,7 @@ test('a state that events leave ambiguous is settled by querying the provider', 
 })
 
 test('after a payment event during a request to the provider, the provider is queried again', async (t) => {
-  const { app, billing, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
+  const { app, billing, provider } = await open(t, { tenants: { acme: 'free' }, clock: clockAt(5) })
   await billing.receive('payprov', bareEvent(at(2), 'sub_acme', 'failed'))
   provider.respond = async () => {
     await billing.receive('payprov', bareEvent(at(3), 'sub_acme', 'paid'))
@@ -199,7 +199,7 @@ test('after a payment event during a request to the provider, the provider is qu
 
 test('a subscription of the previous provider counts until it ends, and both providers are queried', async (t) => {
   const [before, chosen] = [fakeProvider('altprov'), fakeProvider('payprov')]
-  const { billing } = await open(t, { provider: 'embedded' }, {
+  const { billing } = await open(t, {
     tenants: { acme: 'free', globex: 'free' },
     clock: clockAt(5),
     provider: chosen,
@@ -221,7 +221,7 @@ test('a subscription of the previous provider counts until it ends, and both pro
 })
 
 test('the plans of products are remembered after they are removed from the map', async (t) => {
-  const { app, billing, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
+  const { app, billing, warnings } = await open(t, { tenants: { acme: 'free' }, clock: clockAt(5) })
   const odd = { ...tenantOf('acme'), productIds: ['prod_of_yesterday'] }
   await billing.receive('payprov', eventOf(snapshotOf(odd)))
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'active' })
@@ -234,7 +234,7 @@ test('the plans of products are remembered after they are removed from the map',
 })
 
 test('records are removed after 90 days', async (t) => {
-  const { app, billing, clock } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
+  const { app, billing, clock } = await open(t, { tenants: { acme: 'free' }, clock: clockAt(5) })
   const count = async () =>
     (await sql`select (select count(*)::int from tenantry.billing_events) as events, (select count(*)::int from tenantry.billing_unclaimed) as unclaimed`
       .execute(app.db)).rows[0]
