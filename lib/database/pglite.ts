@@ -1,5 +1,5 @@
 /** PGlite, driven through pg so that values are the same as with a server. */
-import type { PGlite } from '@electric-sql/pglite'
+import type { PGlite, PGliteOptions } from '@electric-sql/pglite'
 import pg from 'pg'
 import { type Connections, setSession, settingsOf } from './connections.js'
 
@@ -9,7 +9,7 @@ const statementTimeoutMs = 30_000 // PGlite accepts the setting and ignores it
 
 /** The used parts of PGlite. Only a server with the embedded engine loads its packages. */
 export interface Pglite {
-  create(folder: string, options?: { loadDataDir: Blob }): Promise<PGlite>
+  create(folder: string, options?: Pick<PGliteOptions, 'loadDataDir' | 'initDbStartParams' | 'postgresqlconf'>): Promise<PGlite>
   configOf(database: PGlite): object
 }
 
