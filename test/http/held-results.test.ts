@@ -113,7 +113,7 @@ test('bodies of calls that wait for another try are bounded for a tenant, and ot
       actions: { put: { method: 'PUT', path: '/', body: Array.from({ length: 20 }, () => '{{params.text}}') } }
     }],
     routes: [{ path: '/send', method: 'post', requireAuth: true, integrations: [{ type: 'limiting', action: 'put', params: '{{body}}' }] }]
-  }, { engine: { provider: 'embedded' }, tenants: ['a', 'b'] })
+  }, { tenants: ['a', 'b'] })
   const send = (tenant: string, body: object) => caller(t, app, { token: signToken({ tenant_id: tenant }) })('POST /send', { body })
   const waiting = Array.from({ length: 4 }, () => send('a', { text }))
   await until('four calls of 16 MB wait', () => limiting.requests.length === 4)
@@ -136,7 +136,7 @@ test('runs within requests count their bodies and themselves', async (t) => {
         steps: [{ id: 'call', type: 'integration', integration: 'http', action: 'request', params: { url: 'http://127.0.0.1:9/' }, retry: { attempts: 2, backoffMs: 60_000 } }]
       }
     }]
-  }, { engine: { provider: 'embedded' }, tenants: ['a'] })
+  }, { tenants: ['a'] })
   const origin = await listen(app)
   const left = new AbortController()
   const send = async (body: object) => {

@@ -257,7 +257,6 @@ test('HTTP', async (t) => {
 
 test('a response that has begun is cut off, and contains no error, if the rest of its request is malformed', async (t) => {
   const app = await testServer(t, {}, {
-    engine: { provider: 'embedded' },
     prepare: (app) => {
       app.post('/begun', {
         onRequest (_request, reply, done) {

@@ -12,7 +12,6 @@ test('17 pipelined requests of a connection run at a time, and all get their res
     release = resolve
   })
   const app = await testServer(t, {}, {
-    engine: { provider: 'embedded' },
     prepare: (app) => {
       app.get('/held', async () => {
         const number = begun++
@@ -41,7 +40,6 @@ test('17 pipelined requests of a connection run at a time, and all get their res
 test('a connection on which more than 256 requests wait is closed, and the server goes on', async (t) => {
   let begun = 0
   const app = await testServer(t, {}, {
-    engine: { provider: 'embedded' },
     prepare: (app) => {
       app.get('/held', async () => {
         begun++

@@ -90,7 +90,6 @@ t.test('analytics in the whole server', async (t) => {
 
 t.test('the plugin counts the routes of any app, and bounds its options', async (t) => {
   const { app } = await testApp(t, {
-    engine: { provider: 'embedded' },
     plugins: { analytics: { routes: false } },
     routes (app) {
       app.get('/a/:id', async () => ({ ok: true }))
@@ -121,7 +120,7 @@ t.test('the plugin counts the routes of any app, and bounds its options', async 
       [{ buffer: { maxSize: NaN } }, 'buffer: /maxSize: expected an integer, got a number']
     ] as const
   ) {
-    await t.rejects(testApp(t, { engine: { provider: 'embedded' }, plugins: { analytics: { routes: false, ...options } } }), {
+    await t.rejects(testApp(t, { plugins: { analytics: { routes: false, ...options } } }), {
       message: `the plugin "tenantry/plugins/analytics": ${message}`
     })
   }

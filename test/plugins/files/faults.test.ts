@@ -114,7 +114,6 @@ async function app (t: Test, options: TestAppOptions['server'], slowMs: number) 
   const folder = t.testdir()
   const { app } = await testApp(t, {
     plugins: { files: { path: folder, slowMs } },
-    engine: { provider: 'embedded' },
     tenants: [{ id: 'acme', plan: 'pro' }],
     server: { ...options, clientErrorHandler: handleClientError }
   })

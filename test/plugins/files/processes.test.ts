@@ -145,7 +145,7 @@ test('a deletion whose objects cannot be deleted is not confirmed, and is resume
       await disk.delete(key)
     }
   }
-  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { files: { store } }, tenants: ['acme'] })
+  const { app } = await testApp(t, { plugins: { files: { store } }, tenants: ['acme'] })
   const { id } = await app.files.put('acme', { name: 'a.txt' }, Readable.from(['x']), { sub: 'ada', actor: noActor })
   await t.rejects(app.tenants.delete('acme'), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
   t.match(await app.tenants.list({ limit: 1, offset: 0 }), { data: [{ id: 'acme', status: 'deleting' }] })

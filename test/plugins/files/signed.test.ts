@@ -127,7 +127,7 @@ test('a file that is confirmed before its upload has ended stays', async (t) => 
       return size
     }
   }
-  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
   const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
   const { id, url } = (await announce(ada, {})).body
   const sent = ada.ask(`PUT ${String(url)}`, { body: 'hello' })
@@ -151,7 +151,7 @@ test('bytes that change between two confirmations do not replace those of the fi
       return await disk.copy(from, to)
     }
   }
-  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
   const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
   for (const later of ['hello', 'HELLO']) {
     copies = 0

@@ -52,7 +52,6 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
     }
   }
   const { app } = await testApp(t, {
-    engine: { provider: 'embedded' },
     plugins: { usage: {}, files: { store } },
     tenants: [{ id: 'acme', plan: 'pro' }]
   })
@@ -92,7 +91,7 @@ test('an upload whose store is slow is not refused as too slow', async (t) => {
       return await disk.put(key, bytes, type)
     }
   }
-  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store, slowMs } }, tenants: ['acme'] })
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store, slowMs } }, tenants: ['acme'] })
   const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
   t.equal((await ada.upload([file('x'.repeat(4_000_000))])).status, 201)
 })
@@ -118,7 +117,6 @@ test('the store is closed after the sweep that uses it has ended', async (t) => 
     }
   }
   const { app } = await testApp(t, {
-    engine: { provider: 'embedded' },
     plugins: { tenancy: {}, files: { store } },
     async routes (app) {
       await addTenants(app, ['acme'])
@@ -135,7 +133,6 @@ test('the store is closed after the sweep that uses it has ended', async (t) => 
 test('the token of an upload was in the trace log of an app with its own logger', async (t) => {
   const lines: string[] = []
   const { app } = await testApp(t, {
-    engine: { provider: 'embedded' },
     plugins: { tenancy: {}, files: { path: t.testdir() } },
     tenants: ['acme'],
     onLog: (line) => lines.push(line)
@@ -147,7 +144,6 @@ test('the token of an upload was in the trace log of an app with its own logger'
 
 test('an app with its own @fastify/multipart could not register files', async (t) => {
   const { app } = await testApp(t, {
-    engine: { provider: 'embedded' },
     plugins: { tenancy: {}, files: { path: t.testdir() } },
     tenants: ['acme'],
     before: (app) => app.register(multipart, { attachFieldsToBody: true, limits: { fieldSize: 1, files: 1 } }),

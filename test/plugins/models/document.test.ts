@@ -86,7 +86,6 @@ t.test('steps of the type llm need a chat model', async (t) => {
 
 t.test("a tenant's document has no section `agent`", async (t) => {
   const app = await testServer(t, { agent: { enabled: true, llm: { provider: 'local', model: 'small', baseUrl: llm.baseUrl } } }, {
-    engine: { provider: 'embedded' },
     tenants: ['acme']
   })
   for (const agent of [{ enabled: true, llm: { ...llm, baseUrl: 'http://169.254.169.254/v1' } }, { enabled: true }, { logPrompts: true }]) {

@@ -42,7 +42,7 @@ const declared = { 'content-length': String(megabyte) }
 const chunked = { 'transfer-encoding': 'chunked' }
 
 test('bodies that stall fill only the share of their account, and others are served', async (t) => {
-  const app = await testServer(t, { routes }, { engine: { provider: 'embedded' }, tenants: ['acme', 'globex'] })
+  const app = await testServer(t, { routes }, { tenants: ['acme', 'globex'] })
   const origin = await listen(app)
   const [acme, globex] = ['acme', 'globex'].map((tenant) => bearer({ sub: 'ada', tenant_id: tenant }))
   const send = async (path: string, headers: Record<string, string> = {}, size = megabyte) => {
@@ -81,7 +81,6 @@ test('bodies of requests that wait for their handlers count until the end', asyn
   const held = gate()
   let waiting = 0
   const app = await testServer(t, { routes }, {
-    engine: { provider: 'embedded' },
     tenants: ['globex'],
     prepare: (app) =>
       app.register(async (app) => {
@@ -112,7 +111,7 @@ test('bodies of requests that wait for their handlers count until the end', asyn
 
 test('a body of many small chunks is read, and one of too many is refused before it has arrived', async (t) => {
   const echo: TestDocument['routes'] = [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }]
-  const app = await testServer(t, { routes: echo }, { engine: { provider: 'embedded' } })
+  const app = await testServer(t, { routes: echo })
   const origin = await listen(app)
   /** Takes the sizes in turn. */
   const chunksOf = (text: string, ...sizes: number[]) => {

@@ -22,7 +22,7 @@ interface Options extends TenancyOptions {
 /** The plugin in its own app. */
 async function appWith (
   t: Test,
-  { engine = { provider: 'embedded' }, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}
+  { engine, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}
 ): Promise<FastifyInstance> {
   const { app } = await testApp(t, {
     plugins: { conventions: {}, tenancy: options, 'rate-limit': { enabled: true, default: { max, windowMs: 60_000 } }, tenants: {} },

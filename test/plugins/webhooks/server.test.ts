@@ -263,7 +263,7 @@ test("a tenant's webhooks that start each other end", async (t) => {
       { path: '/hooks/calls', method: 'post', webhook, workflow: calling }
     ],
     egress: { allow: ['127.0.0.1'] }
-  }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  }, { tenants: ['acme'] })
   const origin = await listen(app)
   const ask = caller(t, app, admin('acme'))
   await ask('POST /tenant/secrets', { body: { key: 'loop', value: secretText('whsec_c2VjcmV0IG9mIHRoZSBsb29wIG9mIGFjbWU=', 'the secret') } })
