@@ -32,12 +32,13 @@ export async function createS3Store (
       httpsAgent: new HttpsAgent({ keepAlive: true, maxSockets })
     }
   })
+  let isClosed = false
   // The client would try twice more, also if `cause` were the time-out. Callers would wait for a minute and a half.
   client.middlewareStack.add((next) => async (args) => {
     try {
-      return await next(args)
+      if (!isClosed) return await next(args)
     } catch (error) {
-      throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
+      if (!isClosed) throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
     }
   }, { step: 'deserialize', priority: 'low' })
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
@@ -131,6 +132,7 @@ export async function createS3Store (
 
     async close () {
       client.destroy()
+      isClosed = true
     }
   }
 }

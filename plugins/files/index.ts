@@ -4,6 +4,7 @@
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { repeat } from '../../lib/concurrency/repeat.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
@@ -49,6 +50,7 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'>, 
 }
 
 const everyMs = 60_000 // ms between two sweeps
+const closeMs = 1000 // ms for calls of the store to end by themselves
 const quickSweepMs = 5000 // ms between sweeps if files are deleted with their rows
 const sweepFailed = 'expired files could not be removed; the next sweep tries again'
 const scanMs = 5000 // ms between checks for files of other instances, and for the scanner while it is down
@@ -108,15 +110,17 @@ export default definePlugin<FilesOptions>({
     if (rules === null) throw new Error('files are enabled without rules')
     app.decorate('routeFiles', createRouteFiles(service, rules))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
+    const closing = new AbortController()
     const ends = [
-      repeatWhileReady(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(), sweepFailed)
+      repeatWhileReady(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(closing.signal), sweepFailed)
     ]
     if (quarantine !== null) ends.push(repeatWhileReady(app, scanMs, quarantine.scanDue, listFailed))
     app.addHook('onClose', async () => {
+      closing.abort()
       service.close()
-      const ended = Promise.all(ends.map((end) => end()))
-      await quarantine?.close()
-      await ended
+      const ended = Promise.all([...ends.map((end) => end()), quarantine?.close()])
+      // A silent store must not delay the stop: its calls end when it is closed.
+      await settlesWithin(ended, closeMs)
       await objects.close()
     })
     return async (group) => {

@@ -70,19 +70,25 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       return true
     },
 
-    /** Removes expired files, uploads whose process ended, and the objects of removed files. */
-    async sweep (): Promise<void> {
+    /** Removes expired files, uploads whose process ended, and the objects of removed files. Ends early at the signal. */
+    async sweep (signal?: AbortSignal): Promise<void> {
       for (let after: ExpiredFile | undefined, isMore = true; isMore;) {
         const expired = await store.expired(new Date(now()), after, perPage)
         // Another server may have removed the file, or its upload may have completed.
-        for (const row of expired) await drop(row.tenant, row.id, [row.status]).catch(warn(row))
+        for (const row of expired) {
+          if (signal?.aborted === true) return
+          await drop(row.tenant, row.id, [row.status]).catch(warn(row))
+        }
         after = expired.at(-1)
         isMore = expired.length === perPage
       }
       for (let isMore = true; isMore;) {
         const at = now()
         const removed = await store.claimRemoved(new Date(at), new Date(at + leaseMs), perPage)
-        for (const row of removed) await purge(row.tenant, row.id).catch(warn(row))
+        for (const row of removed) {
+          if (signal?.aborted === true) return
+          await purge(row.tenant, row.id).catch(warn(row))
+        }
         isMore = removed.length === perPage
       }
     },

@@ -1,16 +1,21 @@
 /** A full or unreachable store: callers get a specific error, and nothing remains. */
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import multipart from '@fastify/multipart'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { type ErrorName, failure } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
+import { createS3Store } from '../../../lib/files/s3.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
 import { testApp } from '../../helpers/app.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { addTenants, listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
+import { postgresSection } from '../auth/app.js'
 import { file, onDisk, rows, storage, userOf } from './app.js'
 
 test('a store that fails before, during or after an upload leaves nothing', async (t) => {
@@ -154,4 +159,28 @@ test('an app with its own @fastify/multipart could not register files', async (t
   const form = new FormData()
   form.set('own', '1')
   t.same(await (await fetch(`${user.origin}/own`, { method: 'POST', body: form })).json(), ['own'])
+})
+
+test('a silent S3 store does not keep a server from stopping', async (t) => {
+  const engine = await postgresSection(t)
+  const first = await testApp(t, { engine, plugins: { tenancy: {}, files: { path: t.testdir() } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(first.app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  for (let count = 0; count < 3; count++) await ada.upload([file('x')])
+  await sql`update tenantry.files set status = 'removed', expires_at = now()`.execute(first.app.db)
+  await first.app.close()
+  let calls = 0
+  const silent = createServer(() => calls++).listen(0, '127.0.0.1')
+  t.teardown(() => {
+    silent.closeAllConnections()
+    silent.close()
+  })
+  await once(silent, 'listening')
+  const endpoint = `http://127.0.0.1:${Object(silent.address()).port}`
+  const store = await createS3Store({ endpoint, region: 'r', bucket: 'b', accessKeyId: 'a', secretAccessKey: secretText('s3-secret', 'the key') })
+  const log: string[] = []
+  const { app } = await testApp(t, { engine, plugins: { tenancy: {}, files: { store } }, onLog: (line) => log.push(line) })
+  await until('the sweep waits for the store', () => calls === 1)
+  await app.close()
+  t.equal(calls, 1, 'the sweep has ended')
+  t.match(log.filter((line) => line.includes('could not be removed')), [/the connection to the store is closed/])
 })
