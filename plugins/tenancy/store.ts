@@ -83,9 +83,11 @@ export function createTenantStore (db: Kysely<SystemTables>) {
         .where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
     },
-    /** Ids of tenants that are being deleted, in any order. */
+    /** Ids of tenants that are being deleted, the longest untried first. The next call begins with others. */
     async deleting (limit: number): Promise<TenantId[]> {
-      const rows = await db.selectFrom('tenantry.tenants').select('id').where('status', '=', 'deleting').limit(limit).execute()
+      const { rows } = await sql<{ id: string }>`update tenantry.tenants set updated_at = clock_timestamp() where id = any (array(
+        select id from tenantry.tenants where status = 'deleting' order by updated_at, id limit ${limit} for update skip locked)) returning id`
+        .execute(db)
       return rows.map(({ id }) => tenantIdOf(id))
     },
     /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */

@@ -324,6 +324,9 @@ update tenantry.tenants set status = 'deleting' where id <> 'kept';
 `
   )
   const remaining = async () => (await run(app, 'select id from tenantry.tenants order by id')).map(({ id }) => id)
+  const store = createTenantStore(app.db)
+  const tried = [await store.deleting(1), await store.deleting(1), await store.deleting(1)].flat()
+  t.same(tried.sort(), ['ended', 'failing', 'stuck'], 'each has its turn, however many fail')
   await t.rejects(app.tenants.continueDeletions(), { errors: [{ message: 'of the test' }, { code: 'TENANTRY_CONFLICT' }] })
   t.same(await remaining(), ['failing', 'kept', 'stuck'])
   t.same(await run(app, 'select tenant_id from authors order by 1'), [{ tenant_id: 'kept' }, { tenant_id: 'stuck' }])
