@@ -3,7 +3,7 @@ import { keyColumns } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { identifier } from '../../lib/database/sql.js'
 import type { TenantryError } from '../../lib/errors.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isNumber } from '../../lib/json/exact-number.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -19,6 +19,7 @@ const maxValueLength = 512 // characters
 /** Rejects with `validationFailed` for unknown or excluded columns, and for values that do not fit their column. */
 export async function conditionsOf (
   engine: Engine,
+  tenant: Owner,
   watched: WatchedTable,
   { id, filter = {}, isText = false }: WatchRequest
 ): Promise<Condition[]> {
@@ -51,7 +52,7 @@ export async function conditionsOf (
     parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)
   }
   if (parts.length === 0) return []
-  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenant: platformRef })
+  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenant })
     .catch((error: unknown) => {
       if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
       throw error

@@ -189,7 +189,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       const permissions = listed[name]?.permissions ?? []
       await allows(identity, permissions)
       await requireTrigger(name)
-      const conditions = await conditionsOf(engine, watched, request)
+      const conditions = await conditionsOf(engine, identity.tenant, watched, request)
       if (client.watches.size + client.opening >= maxWatchesOfClient) {
         throw failure('tooManyAttempts', { message: `A connection can have at most ${maxWatchesOfClient} watches` })
       }

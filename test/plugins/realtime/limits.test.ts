@@ -2,8 +2,10 @@
 import { once } from 'node:events'
 import { mock } from 'node:test'
 import { test } from 'tap'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
+import { gate } from '../../helpers/gate.js'
 import { startInstance } from '../../helpers/instances.js'
-import { postgresSection } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { type Client, connect, document, open, ready, tokenOf } from './app.js'
 
@@ -130,4 +132,21 @@ test('a connection has at most 1000 watches, also if it opens all at once', asyn
   const replies = await Promise.all(Array.from({ length: 1003 }, () => client.ask({ type: 'watch', table: 'notes' })))
   t.equal(replies.filter(({ type }) => type === 'ack').length, 1000)
   t.equal(replies.filter(({ type, status }) => type === 'error' && status === 429).length, 3)
+})
+
+test('watches with filters wait for connections in the turn of their tenant, not of the platform', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { app, connect } = await open(t, {}, { engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 5 } } } })
+  const client = await connect('acme')
+  const full = gate()
+  let held = 0
+  const holding = Array.from({ length: 5 }, () =>
+    app.engine.transaction({ tenant: platformRef }, async () => {
+      held++
+      await full.opened
+    }))
+  await until('the platform has its share of the connections', () => held === 4)
+  t.match(await client.ask({ type: 'watch', table: 'notes', filter: { done: true } }), { type: 'ack' })
+  full.open()
+  await Promise.all(holding)
 })
