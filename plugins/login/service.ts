@@ -1,11 +1,12 @@
 /** Logins and registrations: from credentials to a token. */
 import type { FastifyInstance } from 'fastify'
-import type { AttemptLimiter } from '../../lib/database/attempt-limiter.js'
+import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import { isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
+import { hourMs } from '../../lib/time/spans.js'
 import { credentialsInvalid, tokenInvalid } from '../auth/errors.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
@@ -13,6 +14,9 @@ import type { LoggedIn } from '../sessions/login-response.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 import type { NewUser, User } from '../users/index.js'
 import { createPasswordTries } from './tries.js'
+
+/** Mails to one address, whose user may be deleted and registered again. */
+const registrationMails: AttemptRule = { kind: 'mail.register', max: 3, windowMs: hourMs }
 
 type Credentials = Pick<NewUser, 'email' | 'password'>
 
@@ -119,9 +123,12 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
       const actor = { userId: null, address }
       const user = await users.create({ ...credentials, tenant }, actor, 'auth.register')
       if (mail?.isConfigured === true) {
-        await mail.post({ kind: 'verify', tenant, email: user.email, actor }).catch((err: unknown) =>
-          log.warn({ err, tenant, userId: user.id }, 'the mail that confirms an address could not be sent')
-        )
+        try {
+          await attempts.consume(registrationMails, tenant, user.email)
+          await mail.post({ kind: 'verify', tenant, email: user.email, actor })
+        } catch (err) {
+          log.warn({ err, tenant, userId: user.id }, 'the mail that confirms an address was not sent')
+        }
       }
       return await opened(user, ['pwd'])
     }

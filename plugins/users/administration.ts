@@ -24,6 +24,8 @@ import { defaultRole, emailTaken, type User } from './user.js'
 const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hourMs }
 /** Mails of one caller. */
 const invitationsOfCaller: AttemptRule = { kind: 'invite', max: 100, windowMs: hourMs }
+/** Mails of one tenant, whose administrators can create any number of callers. */
+const invitationsOfTenant: AttemptRule = { kind: 'invite.tenant', max: 1000, windowMs: hourMs }
 
 /** Throws `notFound` for users that the tenant does not have. */
 export type UserAdministration = ReturnType<typeof createUserAdministration>
@@ -161,6 +163,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
       if (await store.findByEmail(tenant, email) !== null) throw emailTaken()
       const { actor, claims: { sub } } = author
       await attempts.consume(invitationsOfCaller, tenant, sub)
+      await attempts.consume(invitationsOfTenant, tenant, '')
       await attempts.consume(invitationsToAddress, tenant, email)
       const expiresAt = new Date(now() + linkLife)
       await dbFor(tenant).transaction().execute(async (writer) => {

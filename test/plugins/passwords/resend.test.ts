@@ -1,7 +1,7 @@
 /** `POST /auth/email/resend`. */
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { password } from '../login/app.js'
@@ -47,3 +47,18 @@ test('a user requests another mail that confirms its address', (t) =>
     refused(t, await resend(app.auth.sign({ sub: 'idp-ada', tenant_id: 'acme' })), 403, 'FORBIDDEN')
     refused(t, await ask('POST /auth/email/resend?x=1', { token: current }), 400, 'VALIDATION_FAILED')
   }))
+
+test('an address gets at most three mails an hour from registrations, whose users are deleted again and again', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, clock, mails } = opened
+  const register = async () => {
+    t.equal((await ask('POST /auth/register', { tenant: 'acme', body: { email, password } })).status, 201)
+    await opened.settled()
+    await app.db.deleteFrom('tenantry.users').execute()
+  }
+  for (let count = 0; count < 5; count++) await register()
+  t.equal(mails.length, 3)
+  clock.forward(60 * minute)
+  await register()
+  t.equal(mails.length, 4)
+})

@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { testApp } from '../../helpers/app.js'
 import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -379,6 +381,17 @@ async function fails (
   refused(t, await accept(registered.token), 409, 'CONFLICT', 'the user registered meanwhile')
   const limited = await Promise.all(Array.from({ length: 6 }, () => invite('many@example.com')))
   t.same(limited.map(({ response }) => response.status).sort(), [201, 201, 201, 429, 429, 429], 'three per hour')
+  const attempts = createAttemptLimiter(app.engine.kyselyFor, clock.now)
+  const rule = { kind: 'invite.tenant', max: 1000, windowMs: hour }
+  while (!await attempts.isSpent(rule, tenantRef('acme'), '')) await attempts.consume(rule, tenantRef('acme'), '')
+  refused(
+    t,
+    await ask('POST /users/invite', { token: app.auth.sign({ sub: 'new', role: 'admin', tenant_id: 'acme' }), body: { email: 'x@example.com' } }),
+    429,
+    'TOO_MANY_ATTEMPTS',
+    'a thousand of the tenant, by any callers'
+  )
+  clock.forward(hour)
   const last = await invite('last@example.com')
   const sent = mails.length
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', own).execute()
