@@ -44,6 +44,8 @@ export interface FileTables {
     scan_signature: ColumnType<string | null, never, string>
     /** The workflow step that created it, `<run id>:<step id>`; otherwise null. */
     origin: ColumnType<string | null, never, string | null>
+    /** The time until which a signed URL of the store may bring bytes: a removed row stays until then. null without such a URL. */
+    upload_until: ColumnType<Date | null, Date | null | undefined, never>
   }
 
   /** An image derived from a file. Its object may be missing for a while, and is then created again. */

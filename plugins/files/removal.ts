@@ -45,7 +45,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     await parts.remove(tenant, id)
     await objects.delete(uploadKeyOf(tenant, id))
     await objects.delete(keyOf(tenant, id))
-    await store.forget(tenant, id)
+    await store.forget(tenant, id, new Date(now()))
   }
 
   /** Ends an upload that was announced, or a file that has expired. */

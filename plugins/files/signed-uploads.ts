@@ -46,7 +46,9 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const remote = await objects.sign(uploadKeyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })
       if (remote === null && signer === null) throw failure('signingNotConfigured')
       const expiresAt = new Date(expires * 1000)
-      await uploads.announce(tenant, described, { id, contentType, size, expiresAt }, by)
+      // A request of the last moment may still bring bytes long afterwards.
+      const uploadUntil = remote === null ? null : new Date(expiresAt.getTime() + receivingMs)
+      await uploads.announce(tenant, described, { id, contentType, size, expiresAt, uploadUntil }, by)
       const announced = { id, method: 'PUT' as const, expiresAt }
       if (remote !== null) return { ...announced, url: remote.url, headers: { ...remote.headers } }
       const signature = signer?.sign({ method: 'PUT', tenant: tenant.id, bucket: '', id, size, expires })

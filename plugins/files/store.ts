@@ -18,6 +18,8 @@ export interface NewFile extends Omit<StoredFile, 'sha256' | 'scan'> {
   readonly status?: 'pending' | 'resumable'
   readonly counted: number
   readonly expiresAt: Date
+  /** The time until which a signed URL of the store may bring bytes; null without such a URL. Default: null. */
+  readonly uploadUntil?: Date | null
 }
 
 /** An expired row. */
@@ -50,7 +52,8 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
         counted: row.counted,
         sha256: null,
         created_by: row.createdBy,
-        expires_at: row.expiresAt
+        expires_at: row.expiresAt,
+        upload_until: row.uploadUntil ?? null
       }).execute()
     },
 
@@ -121,20 +124,26 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 
     /**
      * Withdraws the file from readers; `status` is its state until now. undefined if it is in none of the states. The sweep deletes the
-     * object if the caller does not.
+     * object if the caller does not, and once more if a signed URL of the store may bring it again.
      */
     async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date) {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
-      await writer.updateTable(table).set({ status: 'removed', counted: 0, expires_at: at, scan_at: null, origin: null })
-        .where('tenant_id', '=', tenant).where('id', '=', id).execute()
+      await writer.updateTable(table).set({
+        status: 'removed',
+        counted: 0,
+        expires_at: sql<Date>`greatest(${at}::timestamptz, upload_until)`,
+        scan_at: null,
+        origin: null
+      }).where('tenant_id', '=', tenant).where('id', '=', id).execute()
       return { file: fileOf(row), counted: Number(row.counted), status: row.status }
     },
 
-    /** Deletes the row of a removed file after its object. */
-    async forget (tenant: Owner, id: string): Promise<void> {
-      await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed').execute()
+    /** Deletes the row of a removed file after its object, unless a signed URL of the store may bring the object again. */
+    async forget (tenant: Owner, id: string, at: Date): Promise<void> {
+      await dbFor(tenant).deleteFrom(table).where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'removed')
+        .where(sql<boolean>`(upload_until is null or upload_until <= ${at})`).execute()
     },
 
     /** Expired rows after `after`, except removed ones. Their expiry stays unchanged: a later time would make them readable again. */

@@ -134,7 +134,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   async function announce (
     tenant: UploadTenant,
     { bucket, origin: _origin, ...details }: FileProperties,
-    announced: Pick<NewFile, 'id' | 'contentType' | 'size' | 'status' | 'expiresAt'>,
+    announced: Pick<NewFile, 'id' | 'contentType' | 'size' | 'status' | 'expiresAt' | 'uploadUntil'>,
     by: Uploader
   ): Promise<void> {
     const { contentType, size } = announced
@@ -232,7 +232,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       // The file may be complete although the database's response was lost.
       if (removed === undefined && await store.findUpload(tenant, id) !== null) return
       await objects.delete(keyOf(tenant, id))
-      await store.forget(tenant, id)
+      await store.forget(tenant, id, at)
     } catch (err) {
       log.warn({ err, tenant, file: id }, 'an upload that failed could not be removed; the sweep removes it')
     }

@@ -75,7 +75,7 @@ test('files in S3', async (t) => {
     t.equal((await send('other')).status, 200, 'the URL is still valid')
     t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'bytes', 'but does not reach the file')
     t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
-    t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
+    t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], { removed: 1 }, nothing], 'the row outlives the URL')
   })
 
   await t.test('an outage before, during or after an upload is handled', async (t) => {

@@ -5,6 +5,11 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { createLocalStore } from '../../../lib/files/local.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../../lib/time/spans.js'
+import { createFileParts } from '../../../plugins/files/parts.js'
+import { createRemoval } from '../../../plugins/files/removal.js'
+import { createFileStore } from '../../../plugins/files/store.js'
 import { testApp } from '../../helpers/app.js'
 import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
@@ -170,6 +175,38 @@ test('bytes that change between two confirmations do not replace those of the fi
     const { status, text } = await ada.ask(`GET ${String(body['url'])}`)
     t.same([one, other.sort(), status, text], later === 'hello' ? [200, [200, 200], 200, 'hello'] : [200, [200, 409], 404, text])
   }
+})
+
+test('bytes that the URL of a store accepts after the deletion of its file are removed', async (t) => {
+  const folder = t.testdir()
+  const disk = createLocalStore(folder)
+  const store: ObjectStore = { ...disk, sign: async (key, { method }) => ({ method, url: `https://store.invalid/${key}`, headers: {} }) }
+  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const { id } = (await announce(ada, {})).body
+  const send = () => disk.put(`acme/${String(id)}-upload`, Readable.from([Buffer.from('hello')]), 'text/plain')
+  await send()
+  t.equal((await ada.ask(`POST /files/${String(id)}/confirm`)).status, 200)
+  t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
+  t.same(await onDisk(folder), [])
+  await send()
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
+  const sweep = (ms: number) =>
+    createRemoval({
+      objects: disk,
+      store: createFileStore(app.db, dbFor),
+      parts: createFileParts(disk, dbFor),
+      transforms: { deleteObjects: async () => {} },
+      dbFor,
+      usage: () => null,
+      emitter: () => null,
+      now: () => Date.now() + ms,
+      log: app.log
+    }).sweep()
+  await sweep(0)
+  t.same(await rows(app), { removed: 1 }, 'the URL may bring them again')
+  await sweep(2 * dayMs)
+  t.same([await onDisk(folder), await rows(app)], [[], {}])
 })
 
 test('a name in an announcement loses its folders, and a type that no header can have is refused', async (t) => {

@@ -75,3 +75,6 @@ export const fileOrigins = systemMigration('file_origins', [], [
   'alter table tenantry.files add column origin text',
   'create unique index files_origin_idx on tenantry.files (tenant_id, origin) where origin is not null'
 ])
+
+/** The time until which a signed URL of the store may bring the bytes of a file: the store cannot revoke the URL. */
+export const fileUploadEnds = systemMigration('file_upload_ends', [], ['alter table tenantry.files add column upload_until timestamptz'])
