@@ -1,5 +1,5 @@
 /** The tables of files in the `tenantry` schema, as kysely sees them: a part of the system tables. */
-import type { ColumnType } from 'kysely'
+import type { ColumnType, Generated } from 'kysely'
 import type { Bigint, Time } from './column-types.js'
 
 /**
@@ -44,6 +44,8 @@ export interface FileTables {
     scan_signature: ColumnType<string | null, never, string>
     /** The workflow step that created it, `<run id>:<step id>`; otherwise null. */
     origin: ColumnType<string | null, never, string | null>
+    /** The number of webhooks, one after the other, that led to it. */
+    depth: Generated<number>
     /** The time until which a signed URL of the store may bring bytes: a removed row stays until then. null without such a URL. */
     upload_until: ColumnType<Date | null, Date | null | undefined, never>
   }

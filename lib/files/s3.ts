@@ -40,6 +40,7 @@ export async function createS3Store (
     } catch (error) {
       if (!isClosed) throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
     }
+    throw new Error('the connection to the store is closed')
   }, { step: 'deserialize', priority: 'low' })
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
 
@@ -131,8 +132,8 @@ export async function createS3Store (
     },
 
     async close () {
-      client.destroy()
       isClosed = true
+      client.destroy()
     }
   }
 }

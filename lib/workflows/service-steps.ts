@@ -106,6 +106,8 @@ export interface StepCall {
   readonly user: string | null
   /** The number of tool calls around the run. */
   readonly toolDepth: number
+  /** The number of webhooks, one after the other, that led to the run. */
+  readonly webhookDepth: number
   /** The tools, of these names, of routes that the run's caller may call. Rejects if its credential or its tenant is no longer valid. */
   routeTools(names: readonly string[]): Promise<ReadonlyMap<string, ModelTool>>
   /** Equal for every try of the step, also after a crash: `<run id>:<step id>`. */

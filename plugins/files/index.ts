@@ -122,6 +122,7 @@ export default definePlugin<FilesOptions>({
       // A silent store must not delay the stop: its calls end when it is closed.
       await settlesWithin(ended, closeMs)
       await objects.close()
+      await ended
     })
     return async (group) => {
       await fileRoutes(group, service)

@@ -1,12 +1,11 @@
 /** Removes files: first the callers' access, then the object, then the row. */
-import type { Actor } from '../../lib/database/audit.js'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { writeDeleted } from './events.js'
 import type { FileParts } from './parts.js'
 import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
 import type { Transforms } from './transforms.js'
-import type { StoredFile } from './types.js'
+import type { StoredFile, Uploader } from './types.js'
 import type { UploadParts } from './uploads.js'
 
 const perPage = 100 // rows in one read
@@ -17,11 +16,13 @@ interface RemovalParts extends Pick<UploadParts, 'objects' | 'store' | 'dbFor' |
   readonly transforms: Pick<Transforms, 'deleteObjects'>
 }
 
+type Remover = Pick<Uploader, 'actor' | 'depth'>
+
 export type Removal = ReturnType<typeof createRemoval>
 
 export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
   /** Returns the id of the file; null if it is in none of the states. */
-  async function remove (tenant: Owner, given: string, states: readonly FileStatus[], actor: Actor | null): Promise<string | null> {
+  async function remove (tenant: Owner, given: string, states: readonly FileStatus[], by: Remover | null): Promise<string | null> {
     const at = new Date(now())
     const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
       const removed = await store.remove(transaction, tenant, given, states, at)
@@ -29,7 +30,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
       const { status } = removed
       if (status === 'ready' || status === 'quarantined') {
-        await writeDeleted(transaction, status === 'ready' ? emitter() : null, removed.file, actor, at)
+        await writeDeleted(transaction, status === 'ready' ? emitter() : null, removed.file, by, at)
       }
       return removed
     })
@@ -61,8 +62,8 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     drop,
 
     /** Returns false if the tenant has no such file. */
-    async delete (tenant: Owner, given: string, actor: Actor): Promise<boolean> {
-      const id = await remove(tenant, given, ['ready', 'quarantined'], actor)
+    async delete (tenant: Owner, given: string, by: Remover): Promise<boolean> {
+      const id = await remove(tenant, given, ['ready', 'quarantined'], by)
       if (id === null) return false
       await purge(tenant, id).catch((err: unknown) => {
         log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it')

@@ -168,7 +168,7 @@ function createReceivedForm (
         await uploads.discard(tenant, upload)
         // The route's write may be committed although the connection was lost: the files stay then.
         if (isFailure(error, 'databaseUnavailable')) continue
-        await removal.delete(tenant, upload.id, by.actor).catch((err: unknown) => {
+        await removal.delete(tenant, upload.id, by).catch((err: unknown) => {
           log.error({ err, tenant, file: upload.id }, 'a file of a route that failed could not be removed')
         })
       }

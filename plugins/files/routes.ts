@@ -148,7 +148,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
     const { createdBy } = await readable(request, fileId)
     const { role, sub } = callerOf(request)
     if (role !== 'admin' && sub !== createdBy && !await hasPermission(request, 'files:delete')) throw insufficientPermissions()
-    if (!await removal.delete(tenantOf(request), fileId, actorOf(request))) throw failure('notFound')
+    if (!await removal.delete(tenantOf(request), fileId, { actor: actorOf(request) })) throw failure('notFound')
     return { success: true }
   })
 

@@ -67,7 +67,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowM
       return file === null ? null : await objects.get(keyOf(tenant, file.id), range)
     },
     list: (tenant: Owner, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
-    remove: (tenant: Owner, id, { actor }) => removal.delete(tenant, id, actor),
+    remove: removal.delete,
     checkScanner: quarantine === null ? null : (timeoutMs) => quarantine.check(timeoutMs),
     permissions: (bucket) => buckets.find(bucket)?.permissions ?? null
   }

@@ -145,7 +145,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
         if (other !== null && other.sha256 === file.sha256) return other
         if (other !== null) {
           // This copy has replaced the bytes of the file.
-          await removal.delete(tenant, id, by.actor)
+          await removal.delete(tenant, id, by)
           throw failure('stateConflict', { message: 'The content was replaced during the confirmation: the file is deleted' })
         }
         // The upload had expired. The sweep may have removed it before the copy was stored.

@@ -88,7 +88,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
 
     async delete (tenant, params, call) {
       const id = idIn(params)
-      const isDeleted = id !== null && await removal.delete(tenant, id, uploaderOf(call).actor)
+      const isDeleted = id !== null && await removal.delete(tenant, id, uploaderOf(call))
       // An earlier attempt may have deleted the file.
       if (!isDeleted && !call.isRepeated) throw fileUnknown()
       return { success: true }
@@ -126,8 +126,8 @@ export function createStorageRunner (service: FilesService): StepRunner {
   }
 }
 
-function uploaderOf ({ user }: StepCall): Uploader {
-  return { sub: user ?? '', actor: { userId: user, address: null } }
+function uploaderOf ({ user, webhookDepth: depth }: StepCall): Uploader {
+  return { sub: user ?? '', actor: { userId: user, address: null }, depth }
 }
 
 function textIn (params: Params, name: string): string {

@@ -179,7 +179,8 @@ function columnsOf (file: Omit<StoredFile, 'sha256'>) {
     entity_type: file.entityType,
     entity_id: file.entityId,
     metadata: stringifyJson(file.metadata),
-    created_at: file.createdAt
+    created_at: file.createdAt,
+    depth: file.depth
   }
 }
 
@@ -201,6 +202,7 @@ function fileOf (row: Row): StoredFile {
     metadata: row.metadata,
     createdBy: row.created_by,
     createdAt: row.created_at,
+    depth: row.depth,
     ...row.status === 'quarantined' && { scan: { status: row.scan_result ?? 'waiting', signature: row.scan_signature } }
   }
 }

@@ -35,6 +35,8 @@ export interface StoredFile {
   /** The `sub` of the uploader. */
   readonly createdBy: string
   readonly createdAt: Date
+  /** The number of webhooks, one after the other, that led to it. */
+  readonly depth: number
   /** Set only for a file in quarantine. */
   readonly scan?: FileScan
 }
@@ -61,6 +63,8 @@ export interface Entity {
 export interface Uploader {
   readonly sub: string
   readonly actor: Actor
+  /** The number of webhooks, one after the other, that led to the change. Default: 0. */
+  readonly depth?: number | undefined
 }
 
 /** The type of `app.files`. The tenant is the first argument of every method, and never empty. */

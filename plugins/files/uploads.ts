@@ -114,6 +114,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
           metadata: {},
           createdBy: by.sub,
           createdAt: new Date(at),
+          depth: 0,
           expiresAt: new Date(at + longestUpload)
         })
       )
@@ -152,7 +153,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
           bucket: bucket.name,
           counted: usage() === null ? 0 : size,
           createdBy: by.sub,
-          createdAt: new Date(now())
+          createdAt: new Date(now()),
+          depth: by.depth ?? 0
         })
         await hold.settle(size, transaction)
       })
@@ -173,7 +175,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     if (size > limit.maxBytes) throw limit.refusal(size)
     requireType(bucket, contentType)
     const stored = { id, tenant: tenant.id, contentType, size, sha256, createdBy: by.sub, createdAt: new Date(now()) }
-    return { ...details, ...stored, bucket: bucket.name }
+    return { ...details, ...stored, bucket: bucket.name, depth: by.depth ?? 0 }
   }
 
   /** Makes the file readable when the transaction commits. The caller then wakes webhooks and the quarantine. */

@@ -126,6 +126,7 @@ async function runOther (
         tenant: tenantOrPlatform(scope.tenant),
         user: scope.auth?.sub ?? null,
         toolDepth: caller.toolDepth,
+        webhookDepth: scope.depth ?? 0,
         routeTools: caller.routeTools,
         idempotencyKey: keyOf(journal.runId, id),
         isRepeated: again || journal.isRepeated,

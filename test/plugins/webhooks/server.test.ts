@@ -1,6 +1,7 @@
 /** Webhooks of the whole server: events of routes' writes, in the same transaction. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
+import { eventKinds } from '../../../lib/webhooks/events.js'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -252,9 +253,26 @@ test("a tenant's webhooks that start each other end", async (t) => {
       params: { url: '{{body.url}}', body: '{{body}}', secret: '{{secret:loop}}' }
     }]
   }
+  const storing: typeof workflow = {
+    steps: [{
+      id: 'store',
+      type: 'storage',
+      operation: 'put',
+      params: { name: 'a.txt', contentType: 'text/plain', content: 'a' }
+    }, {
+      id: 'remove',
+      type: 'storage',
+      operation: 'delete',
+      params: { id: '{{steps.store.result.id}}' }
+    }]
+  }
   const app = await testServer(t, {
     tables,
+    files: { path: t.testdir() },
     routes: [
+      { path: '/files-once', method: 'post', workflow: storing },
+      { path: '/hooks/stored', method: 'post', webhook, workflow: storing },
+      { path: '/hooks/removed', method: 'post', webhook, workflow: storing },
       { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
       { path: '/hooks/notes', method: 'post', webhook, queries: [{ table: 'notes', operation: 'insert', data: { title: 'after {{payload.data.id}}' } }] },
       { path: '/runs', method: 'post', workflow },
@@ -267,7 +285,7 @@ test("a tenant's webhooks that start each other end", async (t) => {
   const origin = await listen(app)
   const ask = caller(t, app, admin('acme'))
   await ask('POST /tenant/secrets', { body: { key: 'loop', value: secretText('whsec_c2VjcmV0IG9mIHRoZSBsb29wIG9mIGFjbWU=', 'the secret') } })
-  const own = (name: string, event: 'entity.created' | 'workflow.completed') => ({
+  const own = (name: string, event: typeof eventKinds[number]) => ({
     name,
     url: `${origin}/hooks/${name}?tenant=acme`,
     events: [event],
@@ -284,6 +302,13 @@ test("a tenant's webhooks that start each other end", async (t) => {
   await until('ten deliveries of each', async () => (await deliveries('delivered')).length === 20)
   t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
   t.equal((await ask('POST /calls', { body: { url: `${origin}/hooks/calls?tenant=acme` } })).status, 202)
+  for (const [name, event] of [['stored', 'file.created'], ['removed', 'file.deleted']] as const) {
+    t.equal((await ask('POST /tenant/config', { body: { webhooks: [own(name, event)] } })).status, 200)
+    t.equal((await ask('POST /files-once')).status, 200)
+    const ofName = async (status: string) =>
+      (await deliveries(status)).filter((delivery: { webhook: string }) => delivery.webhook === name).length
+    await until(`files that are ${name} end`, async () => await ofName('failed') === 1 && await ofName('delivered') === 10)
+  }
   const runs = async (status: string) => Object((await ask(`GET /agent/workflow/runs?limit=100&status=${status}`)).body['data'])
   await until('a run fails', async () => (await runs('failed')).length === 1)
   t.match(await runs('failed'), [{ error: { code: 'TENANTRY_WEBHOOKS_NESTED' } }])

@@ -76,5 +76,8 @@ export const fileOrigins = systemMigration('file_origins', [], [
   'create unique index files_origin_idx on tenantry.files (tenant_id, origin) where origin is not null'
 ])
 
+/** The number of webhooks, one after the other, that led to a file: its events continue the count. */
+export const fileDepths = systemMigration('file_depths', [], ['alter table tenantry.files add column depth smallint not null default 0'])
+
 /** The time until which a signed URL of the store may bring the bytes of a file: the store cannot revoke the URL. */
 export const fileUploadEnds = systemMigration('file_upload_ends', [], ['alter table tenantry.files add column upload_until timestamptz'])

@@ -5,7 +5,7 @@
 import { agentDocuments, conversations } from './agent.js'
 import { auditKeptUntil, auditLog, listFilters } from './audit.js'
 import { billing } from './billing.js'
-import { fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
+import { fileDepths, fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
 import { queue, queueLists, queueLosses, queueStates } from './queue.js'
 import { realtime, realtimeBatches, realtimeTimeline } from './realtime.js'
 import { realtimeGates, realtimeOutbox, recordChanges } from './realtime-triggers.js'
@@ -72,5 +72,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   webhookDepths,
   apiKeyRotators,
   workflowRunStates,
-  fileUploadEnds
+  fileUploadEnds,
+  fileDepths
 ]
