@@ -69,15 +69,15 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   }
 
   return async (attempt, signal) => {
-    const { attempts, giveUpAt, tenant, messageId, type, at, data, depth } = attempt
+    const { attempts, giveUpAt, tenant, source, messageId, type, at, data, depth } = attempt
     const ended = (status: number | null, error: string, called = true): Ending => ({
       delivered: false,
       status,
       error,
       again: nextAttempt(attempts, new Date(now()), giveUpAt, called)
     })
-    // A tenant decides about its depths, and must not keep events from the platform.
-    if (depth >= maxDepth && tenant !== platformRef) return { delivered: false, status: null, error: loop, again: null }
+    // A tenant decides about the depths of its events, and must not keep them from the platform.
+    if (depth >= maxDepth && source === '') return { delivered: false, status: null, error: loop, again: null }
     try {
       const target = await targetOf(attempt)
       if (target === null) {

@@ -2,6 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { eventKinds } from '../../../lib/webhooks/events.js'
+import { freePort } from '../../helpers/free-port.js'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -312,4 +313,29 @@ test("a tenant's webhooks that start each other end", async (t) => {
   const runs = async (status: string) => Object((await ask(`GET /agent/workflow/runs?limit=100&status=${status}`)).body['data'])
   await until('a run fails', async () => (await runs('failed')).length === 1)
   t.match(await runs('failed'), [{ error: { code: 'TENANTRY_WEBHOOKS_NESTED' } }])
+})
+
+test("the platform's webhooks that start each other end", async (t) => {
+  const port = await freePort()
+  const webhook = { provider: 'payprov', secret: '{{env.HOOK_SECRET}}' } as const
+  const again: TestDocument['routes'] = [{
+    path: '/hooks/settings',
+    method: 'post',
+    webhook,
+    queries: [{ table: 'settings', operation: 'insert', data: { name: 'again' } }]
+  }]
+  const { egress } = document()
+  const app = await testServer(t, {
+    tables,
+    routes: [...routes, ...again],
+    egress,
+    webhooks: [{ name: 'own', url: `http://127.0.0.1:${port}/hooks/settings`, events: ['entity.created'], secret: '{{env.HOOK_SECRET}}' }]
+  }, { engine: { provider: 'embedded' }, env })
+  await app.listen({ port, host: '127.0.0.1' })
+  const platform = caller(t, app, admin())
+  t.equal((await platform('POST /settings', { body: { name: 'first' } })).status, 201)
+  const deliveries = async (status: string) => Object((await platform(`GET /webhooks/deliveries?limit=100&status=${status}`)).body['data'])
+  await until('they end', async () => (await deliveries('failed')).length === 1)
+  t.match(await deliveries('failed'), [{ attempts: 1, lastError: /start each other/ }])
+  await until('ten deliveries', async () => (await deliveries('delivered')).length === 10)
 })
