@@ -117,7 +117,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       })
     },
     mergeHeaders (request, reply) {
-      mergeHeaders(request, reply, now())
+      mergeHeaders(request, reply, now)
     }
   }
 }
@@ -193,28 +193,29 @@ const remainingHeader = 'x-ratelimit-remaining'
 const resetHeader = 'x-ratelimit-reset'
 
 const isCounted = Symbol('tenantry.rate-limit.counted')
-// Three numbers instead of an object: nothing is allocated for a request.
-const shownMax = Symbol('tenantry.rate-limit.shown-max')
-const shownLeft = Symbol('tenantry.rate-limit.shown-left')
-const shownReset = Symbol('tenantry.rate-limit.shown-reset')
+const shownLimit = Symbol('tenantry.rate-limit.shown')
+
+/** The values of the headers. */
+interface Shown {
+  readonly max: number
+  readonly left: number
+  /** Seconds since 1970. */
+  readonly reset: number
+}
 
 declare module 'fastify' {
   interface FastifyRequest {
     /** The route's limit has counted the request, or is about to. */
     [isCounted]: boolean
-    /** The values that this plugin wrote last. A reset of 0 means none. */
-    [shownMax]: number
-    [shownLeft]: number
-    [shownReset]: number
+    /** The headers that this plugin wrote last; null without any. */
+    [shownLimit]: Shown | null
   }
 }
 
 export function decorateRequests (app: FastifyInstance): void {
   app.decorateRequest('rateLimited', false)
   app.decorateRequest(isCounted, false)
-  app.decorateRequest(shownMax, 0)
-  app.decorateRequest(shownLeft, 0)
-  app.decorateRequest(shownReset, 0)
+  app.decorateRequest(shownLimit, null)
 }
 
 /** Writes the strictest limit, unless the request is admitted and the headers already show one with fewer requests left. Returns it. */
@@ -222,7 +223,7 @@ function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limi
   const shown = strictest(first, second, taken)
   const before = reply.getHeader(remainingHeader)
   const isStricter = taken.admitted && before !== undefined && Number(before) <= shown.left
-  if (!isStricter) write(request, reply, shown.limit.rule.max, shown.left, Math.ceil(shown.resetAt / 1000))
+  if (!isStricter) write(request, reply, { max: shown.limit.rule.max, left: shown.left, reset: Math.ceil(shown.resetAt / 1000) })
   return shown
 }
 
@@ -230,25 +231,26 @@ function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limi
  * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is in seconds from
  * now. This keeps the stricter limit, with its reset in seconds since 1970. If both are equal, it keeps the one that ends later.
  *
- * @param now in milliseconds since 1970
+ * @param now the clock, in milliseconds since 1970
  */
-function mergeHeaders (request: FastifyRequest, reply: FastifyReply, now: number): void {
+function mergeHeaders (request: FastifyRequest, reply: FastifyReply, now: () => number): void {
   const reset = reply.getHeader(resetHeader)
-  const { [shownMax]: max, [shownLeft]: left, [shownReset]: ownReset } = request
-  if (reset === undefined || reset === ownReset) return
-  const theirLeft = Number(reply.getHeader(remainingHeader))
-  const theirReset = Math.ceil(now / 1000) + Number(reset)
-  if (ownReset > 0 && (left < theirLeft || (left === theirLeft && ownReset > theirReset))) write(request, reply, max, left, ownReset)
-  else write(request, reply, Number(reply.getHeader(limitHeader)), theirLeft, theirReset)
+  const { [shownLimit]: own } = request
+  if (reset === undefined || reset === own?.reset) return
+  const theirs = {
+    max: Number(reply.getHeader(limitHeader)),
+    left: Number(reply.getHeader(remainingHeader)),
+    reset: Math.ceil(now() / 1000) + Number(reset)
+  }
+  const isStricter = own !== null && (own.left < theirs.left || (own.left === theirs.left && own.reset > theirs.reset))
+  write(request, reply, isStricter ? own : theirs)
 }
 
-function write (request: FastifyRequest, reply: FastifyReply, max: number, left: number, reset: number): void {
-  request[shownMax] = max
-  request[shownLeft] = left
-  request[shownReset] = reset
-  reply.header(limitHeader, max)
-  reply.header(remainingHeader, left)
-  reply.header(resetHeader, reset)
+function write (request: FastifyRequest, reply: FastifyReply, shown: Shown): void {
+  request[shownLimit] = shown
+  reply.header(limitHeader, shown.max)
+  reply.header(remainingHeader, shown.left)
+  reply.header(resetHeader, shown.reset)
 }
 
 export function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {
