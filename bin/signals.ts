@@ -1,6 +1,5 @@
 /** Ends a command when a signal arrives. */
 import type { FastifyInstance } from 'fastify'
-import type {} from '../plugins/stop/index.js'
 
 // for a start to end after a signal; the database rolls back an unfinished migration
 const startMs = 5000

@@ -1,7 +1,6 @@
 /** The first lines of `tenantry dev`: the address, tokens and a first call. */
 import type { FastifyInstance } from 'fastify'
 import type { Config } from '../../lib/configuration/index.js'
-import type {} from '../../plugins/auth/index.js'
 
 const tenant = 'acme'
 const tokenSeconds = 12 * 3600

@@ -8,7 +8,6 @@ import { unreadable } from '../../lib/document/dot-env.js'
 import { parseJson } from '../../lib/document/json.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { nearest } from '../../lib/schema/faults.js'
-import type {} from '../../plugins/database/index.js'
 import { CommandError } from '../failure.js'
 import { statementsOf } from './sql-statements.js'
 

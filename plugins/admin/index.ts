@@ -3,7 +3,6 @@
  * webhooks, if these plugins are registered.
  */
 import { definePlugin } from '../../lib/plugin/define.js'
-import type {} from '../auth/index.js'
 import { adminRoutes } from './routes.js'
 import { createEntities } from './service.js'
 

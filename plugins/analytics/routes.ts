@@ -5,8 +5,6 @@ import { timeQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
-import type {} from '../auth/index.js'
-import type {} from '../tenancy/index.js'
 import { rangeOf } from './service.js'
 import { maxRoutes } from './store.js'
 

@@ -11,7 +11,6 @@ import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
-import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type AuditFilter, type AuditRow, maxCounted } from './store.js'
 

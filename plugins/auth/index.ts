@@ -9,7 +9,6 @@ import { callback, type ClockOption, record, text } from '../../lib/plugin/optio
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type { AuthProviders } from '../../lib/schema/tokens.js'
-import type {} from '../rate-limit/index.js'
 import { type Access, accessLevels, requireCaller, requirePermissions } from './access.js'
 import { type Callers, createCallers } from './callers.js'
 import { createCredentials, type Credentials } from './credentials.js'

@@ -5,9 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import type {} from '../database/index.js'
 import type { Job } from '../queue/index.js'
-import type {} from '../tenancy/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 
 const job = 'billing.depart'

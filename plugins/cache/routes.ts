@@ -16,9 +16,6 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 
 const maxOffset = 100_000 // keys; a store reads all earlier keys to find a page
 

@@ -10,12 +10,9 @@ import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/te
 import type { Warned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
-import type {} from '../../lib/webhooks/scheme.js'
 import { challengeOf, isRepeated, type WebhookProvider } from '../../lib/webhooks/schemes.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
-import type {} from '../secrets/index.js'
 import type { Secrets } from '../secrets/service.js'
-import type {} from '../tenancy/index.js'
 import type { WebhookDeduplication } from './webhook-deduplication.js'
 
 const contentType = 'application/json; charset=utf-8'

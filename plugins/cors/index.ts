@@ -15,8 +15,6 @@ import { listen } from '../../lib/plugin/lifecycle.js'
 import { membersOf } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Cors, Cors as CorsSection } from '../../lib/schema/server.js'
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
 declare module 'fastify' {

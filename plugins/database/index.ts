@@ -14,7 +14,6 @@ import { watchRoutes } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { oneOf, record, section } from '../../lib/plugin/options.js'
 import { Embedded, Postgres } from '../../lib/schema/database.js'
-import type {} from '../stop/index.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -5,7 +5,6 @@
 import type { Multipart } from '@fastify/multipart'
 import type { FastifyInstance } from 'fastify'
 import { formLimits } from './buckets.js'
-import type {} from './types.js'
 
 export interface Form {
   parts(options?: { readonly limits: Partial<typeof formLimits> }): AsyncIterableIterator<Multipart>

@@ -4,16 +4,11 @@
  */
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type {} from '../../lib/cache/store.js'
 import { errorSchemaId } from '../../lib/http/error-schemas.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback } from '../../lib/plugin/options.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { version } from '../../lib/version.js'
-import type {} from '../database/index.js'
-import type {} from '../files/index.js'
-import type {} from '../queue/index.js'
-import type {} from '../stop/index.js'
 import { type Ask, type Check, createCheck } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))

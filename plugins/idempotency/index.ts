@@ -12,7 +12,6 @@ import { text } from '../../lib/plugin/options.js'
 import { type Claim, isKept, keptOf, replayed } from '../../lib/runtime/idempotency.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
-import type {} from '../database/index.js'
 import { createIdempotency, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
 

@@ -9,7 +9,6 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import type {} from '../files/types.js'
 import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, markStatement, responseStatement } from './store.js'
 
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept

@@ -4,7 +4,6 @@ import type { HeldResults } from '../../lib/concurrency/result-memory.js'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type {} from '../../lib/tenant-document/tenant-documents.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

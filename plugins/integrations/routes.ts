@@ -17,11 +17,6 @@ import { traceOf } from '../../lib/log/trace-context.js'
 import { optional } from '../../lib/plugin/define.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { actorOf } from '../auth/actor.js'
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../secrets/index.js'
-import type {} from '../tenancy/index.js'
-import type {} from './integrations.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
 const Params = Type.Object({ type: Name('The name or alias of a connector.'), action: Name("The name of one of the connector's actions.") })

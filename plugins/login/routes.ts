@@ -9,7 +9,6 @@ import { actorOf, anonymousActor } from '../auth/actor.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { errorResponses } from '../conventions/index.js'
 import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
-import type {} from '../rate-limit/index.js'
 import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-tokens.js'
 import {

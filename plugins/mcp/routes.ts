@@ -5,7 +5,6 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { optional } from '../../lib/plugin/define.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type {} from '../cors/index.js'
 import { createGuard } from './guard.js'
 import type { McpService } from './service.js'
 

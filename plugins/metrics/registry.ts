@@ -7,8 +7,6 @@ import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrenc
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { optional } from '../../lib/plugin/define.js'
 import { version } from '../../lib/version.js'
-import type {} from '../database/index.js'
-import type {} from '../queue/index.js'
 import { createJobList } from '../queue/list.js'
 import { countRequests, createTenantSeries } from './requests.js'
 

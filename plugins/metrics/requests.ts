@@ -7,8 +7,6 @@ import { Histogram, type Registry } from 'prom-client'
 import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
-import type {} from '../tenancy/index.js'
-import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s

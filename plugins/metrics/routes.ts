@@ -3,9 +3,6 @@ import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { sendText } from '../../lib/http/send-text.js'
-import type {} from '../auth/index.js'
-import type {} from '../openapi/index.js'
-import type {} from './counter.js'
 
 const refusals = [401, 403, 429, 500, 503] as const
 

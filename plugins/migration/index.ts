@@ -1,8 +1,6 @@
 /** The `/migration` endpoints for platform administrators: missing changes as SQL, and their application. */
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, text } from '../../lib/plugin/options.js'
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
 import { migrationRoutes } from './routes.js'
 
 export interface MigrationOptions {

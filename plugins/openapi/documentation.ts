@@ -1,5 +1,4 @@
 /** The documentation of a route, for the OpenAPI document. */
-import type {} from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { ListedError } from '../../lib/http/error-schemas.js'

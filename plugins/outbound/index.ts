@@ -1,7 +1,6 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
 import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import type {} from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
 import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
 import type { Lookup } from './lookup.js'

@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import { builtInPlans, type Plans } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
-import type {} from './index.js'
 
 export function plansOf (app: FastifyInstance): Plans {
   return optional(app, 'plans')() ?? builtInPlans

@@ -1,7 +1,5 @@
 /** Publishing: whether the database is ready, and rows that are written after a check of their table. */
 import { definePlugin } from '../../lib/plugin/define.js'
-import type {} from '../auth/index.js'
-import type {} from '../tenancy/index.js'
 import { createReadiness } from './readiness.js'
 import { publishRoutes } from './routes.js'
 import { createPublishing } from './service.js'

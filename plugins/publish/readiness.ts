@@ -8,7 +8,6 @@ import { noSecurity, policyStatements } from '../../lib/database/migrations/poli
 import { identifier } from '../../lib/database/sql.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import type {} from '../database/index.js'
 
 interface CheckResult {
   readonly ok: boolean

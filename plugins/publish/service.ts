@@ -1,6 +1,5 @@
 /** Publishes rows for administrators of the platform. If columns are missing, the response names them. */
 import type { FastifyInstance } from 'fastify'
-import type {} from '../../lib/cache/store.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import { type Catalogue, keyColumns, type Table } from '../../lib/database/catalogue.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
@@ -20,8 +19,6 @@ import { FaultList, meant } from '../../lib/schema/faults.js'
 import { type ErrorDetail, invalidInput } from '../../lib/validation/detail.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import type {} from '../database/index.js'
-import type {} from '../webhooks/webhooks.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFaults, tableSql, takenFault, tenantFault } from './schema-diff.js'
 
 /** A platform administrator, and the tenant of X-Tenant-ID. */

@@ -13,7 +13,6 @@ import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import type {} from '../auth/index.js'
 import { type Changed, createJobList, type JobRow, maxCounted, maxListed, states } from './list.js'
 import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
 

@@ -1,7 +1,6 @@
 /** Rate limits that other plugins declare for their own work. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { optional } from '../../lib/plugin/define.js'
-import type {} from './index.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 /** Throws `rateLimited`, or rejects with it, if the address or tenant is over the limit. Without the plugin rate-limit nothing counts. */

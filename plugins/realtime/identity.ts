@@ -5,12 +5,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { bearerToken } from '../auth/identification.js'
-import type {} from '../auth/index.js'
-import type {} from '../cors/index.js'
-import type {} from '../rate-limit/index.js'
 import { createLimit } from '../rate-limit/rules.js'
-import type {} from '../tenancy/index.js'
-import type {} from '../usage/index.js'
 import type { Identity } from './types.js'
 
 /** The token or key of a client. */

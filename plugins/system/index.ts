@@ -1,11 +1,6 @@
 /** `GET /system/info`, for platform administrators. */
-import type {} from '../../lib/cache/store.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { list, nullable, text } from '../../lib/plugin/options.js'
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../queue/index.js'
-import type {} from '../usage/index.js'
 import { systemRoutes } from './routes.js'
 
 export interface SystemOptions {

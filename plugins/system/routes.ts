@@ -10,7 +10,6 @@ import { optional } from '../../lib/plugin/define.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
-import type {} from '../realtime/types.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 

@@ -10,7 +10,6 @@ import { hasTenant } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
-import type {} from '../database/index.js'
 
 const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows per statement; fewer if that takes too long

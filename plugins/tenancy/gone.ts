@@ -2,7 +2,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
-import type {} from './index.js'
 
 /** Calls back on every server when a tenant is being deleted, and when it is gone: a later tenant with the id must get nothing of it. */
 export function whenGone (app: FastifyInstance, forget: (tenant: Owner) => void): void {

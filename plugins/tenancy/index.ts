@@ -2,7 +2,6 @@
  * Tenants: `app.tenants`, and the tenant of a request, `request.tenant`. It applies to routes with `config: { access }`, except
  * `public` ones. The plugin tenants has the endpoints.
  */
-import type {} from '../../lib/cache/store.js'
 import { everyTenant } from '../../lib/cache/store.js'
 import { failure } from '../../lib/errors.js'
 import { guardRoutes } from '../../lib/http/guards.js'
@@ -12,7 +11,6 @@ import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js
 import { callback, membersOf, whole } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { Tenancy as TenancySchema, type Tenancy as TenancySection } from '../../lib/schema/tenancy.js'
-import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
 import {

@@ -11,7 +11,6 @@ import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
-import type {} from '../tenancy/index.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern })

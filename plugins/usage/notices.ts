@@ -12,7 +12,6 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plan, Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
-import type {} from '../database/index.js'
 import { type Gauge, limits, type Reserved } from './metrics.js'
 import { dayOf, monthOf } from './periods.js'
 

@@ -4,7 +4,6 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { HistoryEntry, Report, Summary } from './report.js'
 

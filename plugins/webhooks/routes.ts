@@ -11,10 +11,8 @@ import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { deliveryStatuses } from './store.js'
-import type {} from './webhooks.js'
 
 const maxOffset = 10_000
 

@@ -9,7 +9,6 @@ import { parseJson } from '../../lib/json/parse.js'
 import { optional } from '../../lib/plugin/define.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
-import type {} from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
 import type { RunEnd, RunStore, TakenRun } from './store.js'
 

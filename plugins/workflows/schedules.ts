@@ -11,7 +11,6 @@ import type { Workflow } from '../../lib/schema/workflow.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
-import type {} from '../tenancy/index.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
 

@@ -1,11 +1,6 @@
 /** `app.tenantDocuments` without the plugin tenant-config. Tenants have no documents; the given members replace the defaults. */
 import { unknownConnectors } from '../../lib/connectors/index.js'
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
-import type {} from '../../plugins/integrations/index.js'
-import type {} from '../../plugins/openapi/index.js'
-import type {} from '../../plugins/tools/index.js'
-import type {} from '../../plugins/webhooks/index.js'
-import type {} from '../../plugins/workflows/index.js'
 
 export function tenantDocuments (members: Partial<TenantDocuments>): TenantDocuments {
   return {
