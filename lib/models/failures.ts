@@ -1,5 +1,6 @@
 /** Errors for failures of a provider. They contain no text of the provider, because it may repeat the key or the prompt. */
 import { codeOf, failure, retryIn, TenantryError } from '../errors.js'
+import { retryAfterOf } from '../time/retry-after.js'
 
 const defaultRetryAfter = 5 // s
 const maxRetryAfter = 3600 // s
@@ -40,19 +41,12 @@ export function statusFailure (status: number, retryAfter: string | undefined, o
       })
     case 429:
     case 529:
-      return failure('providerBusy', retryIn(secondsOf(retryAfter, now)))
+      return failure('providerBusy', retryIn(Math.min(maxRetryAfter, Math.max(1, retryAfterOf(retryAfter, now) ?? defaultRetryAfter))))
     case 408:
       return failure('providerTimeout')
     default:
       return failure('providerFailed')
   }
-}
-
-/** Seconds, 1 to 3,600, from a `Retry-After` header in either form. */
-function secondsOf (text: string | undefined, now: number): number {
-  if (text === undefined) return defaultRetryAfter
-  const seconds = /^\d{1,9}(?:\.\d+)?$/.test(text) ? Number(text) : text.endsWith(' GMT') ? (Date.parse(text) - now) / 1000 : NaN
-  return Number.isFinite(seconds) ? Math.min(maxRetryAfter, Math.max(1, Math.ceil(seconds))) : defaultRetryAfter
 }
 
 /** The error for a failed connection. It keeps only the code of the original error, whose members may contain bytes of the response. */

@@ -5,6 +5,7 @@ import { createResultMemory } from '../../lib/concurrency/result-memory.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import { type ErrorName, failure, isFailure } from '../../lib/errors.js'
+import { retryAfterOf } from '../../lib/time/retry-after.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type { Outbound, OutboundResponse } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
@@ -28,15 +29,8 @@ function isLost (error: unknown): boolean {
  * that failed together do not return together.
  */
 function waitAfter (tries: number, retryAfter: string | undefined, now: number): number {
-  const asked = retryAfter === undefined ? null : askedFor(retryAfter.trim(), now)
-  return asked ?? firstWait * 2 ** (tries - 1) * (0.5 + Math.random() / 2)
-}
-
-/** Seconds, or a date of HTTP (RFC 9110, 10.2.3); null for other values. */
-function askedFor (text: string, now: number): number | null {
-  if (/^\d{1,9}$/.test(text)) return Number(text) * 1000
-  const date = /^[A-Z][a-z]{2}, /.test(text) ? Date.parse(text) : NaN
-  return Number.isNaN(date) ? null : Math.max(0, date - now)
+  const asked = retryAfterOf(retryAfter, now)
+  return asked === undefined ? firstWait * 2 ** (tries - 1) * (0.5 + Math.random() / 2) : asked * 1000
 }
 
 const defaultTimeoutMs = 10_000

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import { failure, isFailure, retryIn, TenantryError } from '../../../lib/errors.js'
 import { jsonExcess, parseBounded } from '../../../lib/json/bounds.js'
+import { retryAfterOf } from '../../../lib/time/retry-after.js'
 import { lazyValidator } from '../../../lib/validation/validator.js'
 
 const tryTime = 5000 // ms for one try
@@ -120,14 +121,6 @@ function membersOf (text: string): Readonly<Record<string, unknown>> {
   } catch {
     return {}
   }
-}
-
-/** Seconds of a `Retry-After` header, which has seconds or a time; undefined for an invalid one. */
-export function retryAfterOf (header: string | null | undefined): number | undefined {
-  if (header === null || header === undefined) return undefined
-  if (/^\d{1,9}$/.test(header)) return Number(header)
-  const time = Date.parse(header)
-  return Number.isNaN(time) ? undefined : Math.max(0, Math.ceil((time - Date.now()) / 1000))
 }
 
 /** The shared time limit of one endpoint's calls. */

@@ -9,8 +9,7 @@ import {
   CallTime,
   cleanReason,
   kindOfStatus,
-  ProviderFault,
-  retryAfterOf
+  ProviderFault
 } from '../../../../plugins/billing/providers/call.js'
 import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/client.js'
 import { runProgram } from '../../../helpers/program.js'
@@ -98,18 +97,6 @@ t.test('a failed attempt aborts its requests', async (t) => {
     throw new Error('one of two')
   }))
   t.same(ended, [true])
-})
-
-t.test('the wait follows the Retry-After header in both of its forms', (t) => {
-  for (
-    const [header, seconds] of [['0', 0], ['120', 120], [null, undefined], [undefined, undefined], ['soon', undefined], ['-1', 0], [
-      'Wed, 21 Oct 2015 07:28:00 GMT',
-      0
-    ]] as const
-  ) t.equal(retryAfterOf(header), seconds, String(header))
-  const inAMinute = retryAfterOf(new Date(Date.now() + 60_000).toUTCString())
-  t.ok(inAMinute !== undefined && inAMinute > 50 && inAMinute <= 61, String(inAMinute))
-  t.end()
 })
 
 t.test('a reason is one short line without keys', (t) => {
