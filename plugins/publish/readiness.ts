@@ -49,7 +49,7 @@ export function createReadiness (app: FastifyInstance) {
   async function tenantIsolation (): Promise<CheckResult> {
     const inspection = await engine.transaction({ tenant: platformRef }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
-    const named = open.length === 0 ? '' : `Tables of tenants without active policies: ${listed(open)}.`
+    const named = open.length === 0 ? '' : ` Tables of tenants without active policies: ${listed(open)}.`
     if (!engine.rowLevelSecurity) {
       return {
         ok: true,
