@@ -10,7 +10,7 @@ import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
 import { createSecrets, type Secrets } from './service.js'
-import { sweepSecrets } from './sweep.js'
+import { sweepSecrets } from './store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

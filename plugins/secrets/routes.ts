@@ -133,14 +133,10 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       response: { 200: Stored, 201: Stored, ...callerErrors('planLimit', 409, 412, 413) }
     }
   }, async (request, reply) => {
-    const { key, value, metadata, expiresAt } = request.body
-    const done = await service.put(
-      tenantOf(request),
-      { key, value, metadata, expiresAt: dateOf(expiresAt) },
-      actorOf(request),
-      ifMatchOf(request)
-    )
-    return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
+    const { expiresAt, ...secret } = request.body
+    const input = { ...secret, expiresAt: typeof expiresAt === 'string' ? new Date(expiresAt) : expiresAt }
+    const done = await service.put(tenantOf(request), input, actorOf(request), ifMatchOf(request))
+    return reply.code(done === 'created' ? 201 : 200).send({ success: true, key: secret.key })
   })
 
   app.delete('/tenant/secrets/:key', {
@@ -198,17 +194,9 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
     return { data: data.map(shownEntry), pagination: { ...page, total } }
   })
 
-  async function rotate (
-    request: FastifyRequest,
-    { key, newValue, gracePeriodDays = 0, endEarlier }: Static<typeof RotateKeyBody>
-  ): Promise<Static<typeof Rotated>> {
-    const oldKeyValidUntil = await service.rotate(
-      tenantOf(request),
-      { key, newValue, gracePeriodDays, endEarlier },
-      actorOf(request),
-      ifMatchOf(request)
-    )
-    return { success: true, oldKeyValidUntil }
+  async function rotate (request: FastifyRequest, { gracePeriodDays = 0, ...sent }: Static<typeof RotateKeyBody>) {
+    const rotation = { ...sent, gracePeriodDays }
+    return { success: true, oldKeyValidUntil: await service.rotate(tenantOf(request), rotation, actorOf(request), ifMatchOf(request)) }
   }
 }
 
@@ -219,8 +207,4 @@ function shown ({ metadata, ...others }: ListedRow): string {
 
 function shownEntry ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
   return { timestamp, action, userId, key, ...action === 'access' && { count } }
-}
-
-function dateOf (text: string | null | undefined): Date | null | undefined {
-  return typeof text === 'string' ? new Date(text) : text
 }

@@ -2,11 +2,13 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { maxSweptRows, partOf, sweep } from '../../lib/database/retention.js'
 import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { dayMs } from '../../lib/time/spans.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'
 
@@ -52,7 +54,7 @@ const maxPage = 1000 // rows of ciphertexts
 const noPrevious = { previous_value: null, previous_version: null, previous_valid_until: null } as const
 
 /** Notes the expiry of secrets, and writes it to the audit log. `ended` selects and locks their rows. */
-export function noteExpired (ended: RawBuilder<unknown>, at: Date): RawBuilder<unknown> {
+function noteExpired (ended: RawBuilder<unknown>, at: Date): RawBuilder<unknown> {
   return sql`with expired as (
     update tenantry.secrets s set expired_at = ${at} from (${ended}) e where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
   ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
@@ -267,4 +269,25 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       on conflict (tenant_id, target, hour) where action = 'secret.access' do update set count = a.count + excluded.count`.execute(db)
     }
   }
+}
+
+const deletedFor = 7 * dayMs // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
+
+/** Locks rows of secrets in the same order as every statement, to avoid deadlocks. */
+const ended = (condition: ReturnType<typeof sql>) =>
+  sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxSweptRows} for no key update skip locked`
+
+/** Notes expiries, ends grace periods and removes deleted secrets; false if another server is doing so now. */
+export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
+  const parts = [
+    noteExpired(ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`), at),
+    sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
+      from (${ended(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`,
+    sql`delete from tenantry.secret_earlier_values e using (
+      select tenant_id, key, version from tenantry.secret_earlier_values where valid_until <= ${at} order by tenant_id, key, version limit ${maxSweptRows} for update skip locked
+    ) ended where e.tenant_id = ended.tenant_id and e.key = ended.key and e.version = ended.version`,
+    sql`delete from tenantry.secrets s
+      using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`
+  ]
+  return sweep(db, 'tenantry.secrets.sweep', parts.map((statement) => partOf(statement)))
 }
