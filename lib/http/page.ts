@@ -59,6 +59,16 @@ export function pageIn<Item> (items: readonly Item[], page: Page) {
   return { data: items.slice(page.offset, page.offset + page.limit), pagination: { ...page, total: items.length } }
 }
 
+/** The response for a list that `read` reads a page of, with the number of all entries. */
+export async function readPage<Item> (
+  request: Parameters<typeof pageOf>[0],
+  read: (page: Page) => Promise<{ readonly data: readonly Item[], readonly total: number }>
+) {
+  const page = pageOf(request)
+  const { data, total } = await read(page)
+  return { data, pagination: { ...page, total } }
+}
+
 export const PageInfo = named('Pagination', Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() }))
 
 /** The response: a page, and the number of all entries. */

@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
-import { pageOf, pageQuery } from '../../lib/http/page.js'
+import { pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -18,9 +18,9 @@ import { actorOf } from '../auth/actor.js'
 import { sendEvents } from '../models/event-stream.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { AgentHealth, ChatBody, ChatResponse, ConversationList, ConversationWithMessages } from './schemas.js'
+import { AgentHealth, ChatBody, ChatResponse, type Citation, ConversationList, ConversationWithMessages } from './schemas.js'
 import type { AgentService } from './service.js'
-import type { AgentEvent, Citation, ConversationOwner } from './types.js'
+import type { AgentEvent, ConversationOwner } from './types.js'
 
 const tags = ['Agent']
 const config = { access: 'user' } as const
@@ -77,11 +77,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       querystring: ListQuery,
       response: { 200: ConversationList, ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await service.list(ownerOf(request), page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => service.list(ownerOf(request), page)))
 
   app.get('/agent/conversations/:id', {
     config,

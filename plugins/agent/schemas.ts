@@ -9,6 +9,7 @@ import { named } from '../../lib/validation/named-schema.js'
 const maxMessage = 32_000 // characters
 
 const Id = Type.String({ format: 'uuid' })
+export type Citation = Static<typeof Citation>
 const Citation = named(
   'Citation',
   Type.Object({
@@ -45,9 +46,12 @@ const members = {
   updatedAt: Time()
 }
 
-export const ConversationList = ListOf(
-  named('Conversation', Type.Object({ ...members, messages: Type.Integer({ description: 'The number of saved messages.' }) }))
+export type Conversation = Static<typeof Conversation>
+const Conversation = named(
+  'Conversation',
+  Type.Object({ ...members, messages: Type.Integer({ description: 'The number of saved messages.' }) })
 )
+export const ConversationList = ListOf(Conversation)
 
 export const ConversationWithMessages = named(
   'ConversationMessages',

@@ -1,12 +1,13 @@
 /** The SQL of conversations. */
-import { type Kysely, type RawBuilder, sql, type SqlBool, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely'
 import { type IdempotencyClaim, markClaim } from '../../lib/database/idempotency-claim.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
-import type { Conversation, ConversationMessage, ConversationOwner } from './types.js'
+import type { Conversation } from './schemas.js'
+import type { ConversationMessage, ConversationOwner } from './types.js'
 
 const conversations = 'tenantry.conversations'
 const messages = 'tenantry.conversation_messages'
@@ -17,8 +18,6 @@ const maxConversations = 500 // of a user; the least recently used are removed f
 
 const columns = ['id', 'title', 'messages', 'created_at as createdAt', 'updated_at as updatedAt'] as const
 
-type Writer = Transaction<SystemTables>
-
 /** An addition to a conversation. */
 export interface Turn {
   readonly id: string
@@ -27,8 +26,6 @@ export interface Turn {
   readonly messages: ReadonlyArray<Omit<ConversationMessage, 'createdAt'>>
   readonly at: Date
 }
-
-export type ConversationStore = ReturnType<typeof createConversationStore>
 
 /** @param dbFor runs the statements of a tenant */
 export function createConversationStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
@@ -68,14 +65,19 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
     },
 
     /** Deletes the conversation with its messages. Returns false if the user has no such conversation. */
-    async remove (writer: Writer, owner: ConversationOwner, id: string): Promise<boolean> {
+    async remove (writer: SystemTransaction, owner: ConversationOwner, id: string): Promise<boolean> {
       const row = await writer.deleteFrom(conversations).where(isOwnedBy(owner)).where('id', '=', id).returning('id').executeTakeFirst()
       return row !== undefined
     }
   }
 }
 
-async function insert (writer: Writer, { tenant, user, platform }: ConversationOwner, { id, at }: Turn, title: string): Promise<void> {
+async function insert (
+  writer: SystemTransaction,
+  { tenant, user, platform }: ConversationOwner,
+  { id, at }: Turn,
+  title: string
+): Promise<void> {
   await writer.insertInto(conversations).values({
     tenant_id: tenant,
     id,
@@ -91,13 +93,13 @@ async function insert (writer: Writer, { tenant, user, platform }: ConversationO
 }
 
 /** The new conversation stays, even if the clock was set back. */
-async function removeOld (writer: Writer, owner: ConversationOwner, added: string): Promise<void> {
+async function removeOld (writer: SystemTransaction, owner: ConversationOwner, added: string): Promise<void> {
   const old = writer.selectFrom(conversations).select('id').where(isOwnedBy(owner)).where('id', '<>', added)
     .orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations - 1)
   await writer.deleteFrom(conversations).where('tenant_id', '=', owner.tenant).where('id', 'in', old).execute()
 }
 
-async function append (writer: Writer, { tenant }: ConversationOwner, { id, messages: added, at }: Turn): Promise<boolean> {
+async function append (writer: SystemTransaction, { tenant }: ConversationOwner, { id, messages: added, at }: Turn): Promise<boolean> {
   const row = await writer.selectFrom(conversations).select(['last_position', 'messages', 'bytes'])
     .where('tenant_id', '=', tenant).where('id', '=', id).forUpdate().executeTakeFirst()
   if (row === undefined) return false
@@ -125,7 +127,7 @@ async function append (writer: Writer, { tenant }: ConversationOwner, { id, mess
 }
 
 /** Removes the oldest messages until the rest is within the limits. The `newest` messages always stay. */
-async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
+async function removeFirst (writer: SystemTransaction, tenant: Owner, id: string, newest: number) {
   const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant)
     .where('conversation_id', '=', id).orderBy('position', 'desc').execute()
   let count = 0

@@ -1,13 +1,7 @@
 /** Conversations of users with a language model. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
-
-/** A document's chunk that was available for a response. */
-export interface Citation {
-  readonly id: string
-  readonly chunk: number
-  readonly score: number
-}
+import type { Citation } from './schemas.js'
 
 /** A chunk with its text. */
 export interface Excerpt extends Citation {
@@ -20,15 +14,6 @@ export interface ConversationOwner {
   /** The `sub`. */
   readonly user: string
   readonly platform: boolean
-}
-
-export interface Conversation {
-  readonly id: string
-  /** The beginning of the first message. */
-  readonly title: string
-  readonly messages: number
-  readonly createdAt: Date
-  readonly updatedAt: Date
 }
 
 export interface ConversationMessage {

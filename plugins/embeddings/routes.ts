@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
-import { pageOf } from '../../lib/http/page.js'
+import { readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -107,11 +107,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       querystring: ListQuery,
       response: { 200: DocumentList, ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await service.list(tenantOf(request), page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => service.list(tenantOf(request), page)))
 
   app.delete('/agent/embeddings/document/:id', {
     config,

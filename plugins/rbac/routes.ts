@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
-import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
+import { ListOf, pageIn, pageOf, pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -85,11 +85,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       querystring: PageQuery,
       response: { 200: ListOf(Role), ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await service.roles(page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, service.roles))
 
   app.post('/rbac/roles', {
     config: { ...config, idempotency: 'plain', location: true },
@@ -146,11 +142,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       querystring: PageQuery,
       response: { 200: ListOf(PermissionEntry), ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await service.permissions(page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, service.permissions))
 
   app.post('/rbac/permissions', {
     config: { ...config, idempotency: 'plain' },

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { ListOf, pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
@@ -100,11 +100,7 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
       querystring: Page,
       response: { 200: Versions, ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await service.versions(tenantOf(request), page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => service.versions(tenantOf(request), page)))
 }
 
 function messageOf (dryRun: boolean, missing: readonly string[]): string {

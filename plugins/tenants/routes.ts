@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
+import { ListOf, pageQuery, readPage, searchQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
@@ -90,11 +90,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans, deletionWaitMs: n
       querystring: Query,
       response: { 200: List, ...errorResponses(...refusals) }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await tenants.list({ ...request.query, ...page })
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => tenants.list({ ...request.query, ...page })))
 
   app.post('/tenants', {
     config: { ...config, idempotency: 'plain', location: true },

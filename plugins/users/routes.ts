@@ -1,7 +1,7 @@
 /** The endpoints for the administration of a tenant's users, and their schemas. */
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { ListOf, pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success, Time } from '../../lib/http/schemas.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
@@ -62,12 +62,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       querystring: ListQuery,
       response: { 200: List, ...callerErrors() }
     }
-  }, async (request) => {
-    const { search, status } = request.query
-    const page = pageOf(request)
-    const { data, total } = await service.list(tenantOf(request), { search, status }, page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => service.list(tenantOf(request), request.query, page)))
 
   app.get('/users/:id', {
     config,

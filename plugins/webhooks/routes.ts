@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
 import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { ListOf, pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
@@ -62,11 +62,7 @@ export function webhookRoutes (app: FastifyGroup): void {
       querystring: Query,
       response: { 200: ListOf(Delivery), ...callerErrors() }
     }
-  }, async (request) => {
-    const page = pageOf(request)
-    const { data, total } = await webhooks.deliveries(ownerOf(request), request.query, page)
-    return { data, pagination: { ...page, total } }
-  })
+  }, (request) => readPage(request, (page) => webhooks.deliveries(ownerOf(request), request.query, page)))
 
   app.post('/webhooks/deliveries/:id/redeliver', {
     config: { access: 'tenant-admin', permission: 'webhooks:write' },
