@@ -1,12 +1,12 @@
 /** `app.events` on a database: a change and its notice share one transaction (PostgreSQL, "NOTIFY"). */
 import { randomBytes } from 'node:crypto'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { ClientConfig } from 'pg'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { EngineLog } from './engine.js'
 import { type Change, decodeNotice, encodeNotice, isNoticed, type Notice, type Topic, topics } from './events.js'
 import { createNoticeConnection } from './notice-connection.js'
-import type { SystemTables } from './system-tables.js'
+import type { SystemTables, SystemTransaction } from './system-tables.js'
 
 interface EventsOptions {
   /** The transaction of a change. */
@@ -47,7 +47,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions) {
     listeners.notify(notice)
   }
 
-  async function change<T> ({ topic, tenant }: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
+  async function change<T> ({ topic, tenant }: Notice, work: (transaction: SystemTransaction) => Promise<T>): Promise<T> {
     if (!isNoticed(tenant)) throw new Error('not a valid tenant id')
     const number = ++changes
     let done = false

@@ -1,8 +1,7 @@
 /** Change notices between the servers of one database: `app.events`. */
-import type { Transaction } from 'kysely'
 import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
 import { isRecord, jsonIn } from '../json/plain-value.js'
-import type { SystemTables } from './system-tables.js'
+import type { SystemTransaction } from './system-tables.js'
 
 /** The kinds of changes. `users`: some tokens and API keys ended. `cache`: the tenant's responses are cleared; without a tenant, all. */
 export const topics = [
@@ -29,7 +28,7 @@ export interface Events {
    * sent. The work runs once and must use its transaction only. The transaction waits for a connection in the turn of the tenant; with the
    * topic `tenant`, in the turn of the server itself.
    */
-  change<T>(notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
+  change<T>(notice: Notice, work: (transaction: SystemTransaction) => Promise<T>): Promise<T>
   /** Calls back with the tenant of each change of the topic; returns a function that removes the listener. */
   on(topic: Topic, listener: (tenant: Owner) => void): () => void
   /** Calls back when notices may have been missed, so that outdated data is dropped. Returns a function that removes the listener. */

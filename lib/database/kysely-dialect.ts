@@ -1,7 +1,7 @@
 /** kysely on the engine: on its pool, and on the transaction of a session. The same sessions, the same errors. */
 import {
   type CompiledQuery, type DatabaseConnection, type Dialect,
-  type Driver, DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type QueryResult, type Transaction,
+  type Driver, DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type QueryResult,
   type TransactionSettings
 } from 'kysely'
 import type { PoolClient } from 'pg'
@@ -9,7 +9,7 @@ import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import type { Session } from './engine.js'
 import { isSessionLost } from './failures.js'
 import { runRows, type StatementParts, stepOf } from './session.js'
-import type { SystemTables } from './system-tables.js'
+import type { SystemTables, SystemTransaction } from './system-tables.js'
 
 /** The statements wait for a connection in the turn of the tenant. */
 export function createDialect (parts: StatementParts, tenant: TenantRef): Dialect {
@@ -91,7 +91,7 @@ class PoolConnection implements DatabaseConnection {
 // kysely on the transaction of a session, so that stores of system tables can write in the transaction of a route.
 
 /** Runs the work in the session's transaction. The work must neither commit nor roll back. */
-export async function withinSession<T> (session: Session, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
+export async function withinSession<T> (session: Session, work: (transaction: SystemTransaction) => Promise<T>): Promise<T> {
   const db = new Kysely<SystemTables>({ dialect: dialectOf(() => new SessionDriver(session)) })
   return await db.transaction().execute(work)
 }

@@ -1,5 +1,5 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
-import type { ColumnType, Generated } from 'kysely'
+import type { ColumnType, Generated, Transaction } from 'kysely'
 import type { OptionalTime, Time, Timestamp } from './column-types.js'
 import type { DocumentTables } from './document-tables.js'
 import type { FileTables } from './files-table.js'
@@ -216,3 +216,6 @@ export interface SystemTables
     completed_on: OptionalTime
   }
 }
+
+/** A transaction on the tables of the server. */
+export type SystemTransaction = Transaction<SystemTables>

@@ -1,15 +1,13 @@
 /** The SQL of documents and their text. */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { tenantColumn } from '../database/sql.js'
-import type { SystemTables } from '../database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../database/system-tables.js'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { searchText } from '../queries/comparison.js'
 import type { ChunkMatch, DocumentText, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
-
-type Writer = Transaction<SystemTables>
 
 const perStatement = 200 // chunks per statement
 const maxRanked = 10_000 // chunks with the words, among which the best are selected
@@ -33,7 +31,7 @@ export function createDocumentRecords (
 
     /** Replaces the document and its text. Returns the replaced version, which is null for a new document; null if it is not `only`. */
     async write (
-      writer: Writer,
+      writer: SystemTransaction,
       tenant: Owner,
       { id, version, contentType, metadata, chunks }: VectorDocument,
       at: Date,
@@ -64,7 +62,7 @@ export function createDocumentRecords (
     },
 
     /** The removed version; null if there is no such document. */
-    async remove (writer: Writer, tenant: Owner, id: string): Promise<string | null> {
+    async remove (writer: SystemTransaction, tenant: Owner, id: string): Promise<string | null> {
       const row = await writer.deleteFrom(documents).where('tenant_id', '=', tenant).where('id', '=', id).returning('version')
         .executeTakeFirst()
       return row?.version ?? null

@@ -3,8 +3,7 @@
  * always in the SQL database, which also holds the current version of each document. The vectors are in an index behind a small
  * interface: pgvector, or Qdrant.
  */
-import type { Transaction } from 'kysely'
-import type { SystemTables } from '../database/system-tables.js'
+import type { SystemTransaction } from '../database/system-tables.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Agent } from '../schema/agent.js'
 
@@ -61,7 +60,7 @@ export interface ChunkMatch {
 }
 
 /** Writes in the transaction that changes the documents, for example an entry of the audit log. */
-export type AlsoWrite = (transaction: Transaction<SystemTables>, isNew: boolean) => Promise<void>
+export type AlsoWrite = (transaction: SystemTransaction, isNew: boolean) => Promise<void>
 
 interface PutOptions {
   readonly also?: AlsoWrite | undefined
@@ -124,7 +123,7 @@ export interface VectorIndex {
   /** The vectors are outside the SQL database: they are written before their version becomes current, and deleted after it is outdated. */
   readonly external: boolean
   /** For an external index, called before the transaction; otherwise called within it, after the text is written. */
-  write(tenant: Owner, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
+  write(tenant: Owner, document: VectorDocument, transaction: SystemTransaction | null): Promise<void>
   /** For an external index: deletes the vectors of a version. */
   discard(tenant: Owner, id: string, version: string): Promise<void>
   /** Sorted by similarity. An external index may return outdated versions. */

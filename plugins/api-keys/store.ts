@@ -1,8 +1,8 @@
 /** The text and the SQL of API keys. */
 import { randomBytes } from 'node:crypto'
-import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
@@ -20,7 +20,6 @@ export function idOf (text: string): string | null {
 }
 
 export type KeyRow = Omit<Selectable<SystemTables['tenantry.api_keys']>, 'tenant_id'>
-type Writer = Transaction<SystemTables>
 
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
 
@@ -39,7 +38,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
-    async lockedCount (writer: Writer, tenant: Owner): Promise<number | null> {
+    async lockedCount (writer: SystemTransaction, tenant: Owner): Promise<number | null> {
       if (!await lockTenant(writer, tenant, 'alone')) return null
       const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count'))
         .where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
@@ -47,7 +46,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     async insert (
-      writer: Writer,
+      writer: SystemTransaction,
       tenant: Owner,
       key: Pick<KeyRow, 'id' | 'name' | 'hash' | 'scopes' | 'created_by' | 'created_at' | 'expires_at'>
     ): Promise<void> {
@@ -55,13 +54,13 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     /** The key, locked until the transaction ends. */
-    async locked (writer: Writer, tenant: Owner, id: string): Promise<KeyRow | undefined> {
+    async locked (writer: SystemTransaction, tenant: Owner, id: string): Promise<KeyRow | undefined> {
       return await writer.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
         .executeTakeFirst()
     },
 
     async replaceHash (
-      writer: Writer,
+      writer: SystemTransaction,
       tenant: Owner,
       id: string,
       hashes: Pick<KeyRow, 'hash' | 'previous_hash' | 'previous_valid_until' | 'rotated_by'>
@@ -70,7 +69,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     /** Whether it existed. */
-    async delete (writer: Writer, tenant: Owner, id: string): Promise<boolean> {
+    async delete (writer: SystemTransaction, tenant: Owner, id: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id)
         .executeTakeFirst()
       return numDeletedRows > 0n

@@ -2,13 +2,13 @@
  * Changes the billing state of a tenant: in one transaction that locks the tenant and then evaluates the tenant's plan again. Two servers
  * with concurrent events of one tenant change it one after the other.
  */
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 import { type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -73,7 +73,7 @@ export function createChange ({ db, events, plans, products, providers, now, log
   }
 
   async function attempt<T> (
-    transaction: Transaction<SystemTables>,
+    transaction: SystemTransaction,
     tenant: Owner,
     work: (draft: Draft) => Promise<T>,
     { notifies }: { readonly notifies: boolean }

@@ -2,12 +2,12 @@
  * Batches of documents, as durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice.
  */
 import { randomUUID } from 'node:crypto'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Static } from 'typebox'
 import type { Actor } from '../../lib/database/audit.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -70,7 +70,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     return row !== undefined
   }
 
-  const send = (tenant: Owner, batchId: string, transaction?: Transaction<SystemTables>) =>
+  const send = (tenant: Owner, batchId: string, transaction?: SystemTransaction) =>
     queue.send(batchTask, { tenant, data: { batchId } }, transaction)
 
   return {

@@ -14,15 +14,11 @@ const textTypes: ReadonlySet<string> = new Set([
 ])
 
 /** Types that a browser may display, since none runs scripts. Binary types are detected only by content, never by declaration. */
-const inlineTypes: ReadonlySet<string> = new Set([
+export const inlineTypes: ReadonlySet<string> = new Set([
   'image/png', 'image/apng', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/bmp', 'image/heic',
   'audio/mpeg', 'audio/ogg', 'audio/wav', 'audio/flac', 'audio/mp4', 'audio/x-m4a', 'audio/aac', 'audio/opus',
   'video/mp4', 'video/webm', 'video/ogg', 'video/quicktime', 'text/plain'
 ])
-
-export function isInlineType (contentType: string): boolean {
-  return inlineTypes.has(contentType)
-}
 
 export function headerOf (contentType: string): string {
   return contentType.startsWith('text/') ? `${contentType}; charset=utf-8` : contentType

@@ -11,7 +11,7 @@ import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, requirePermissions, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { requireActive } from '../tenancy/tenant.js'
-import { disposition, headerOf, isInlineType } from './content-type.js'
+import { disposition, headerOf, inlineTypes } from './content-type.js'
 import { DownloadQuery, KeyParams } from './schemas.js'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
@@ -68,7 +68,7 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
   const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true
   const image = await service.transforms.of(file, request.query)
   const { contentType, size, sha256 } = image ?? file
-  const isInline = !isQuarantined && request.query.inline === '1' && isInlineType(contentType)
+  const isInline = !isQuarantined && request.query.inline === '1' && inlineTypes.has(contentType)
   const tag = `"${sha256}"`
   const common = {
     etag: tag,

@@ -6,13 +6,13 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } from '../../lib/files/clamd.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { emitFile, writeInfected } from './events.js'
-import { fileOrNull, keyOf, type Writer } from './store.js'
+import { fileOrNull, keyOf } from './store.js'
 import type { StoredFile } from './types.js'
 
 const atOnce = 4 // scans of a process; clamd has ten threads by default
@@ -190,7 +190,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */
-    async settle (writer: Writer, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | null> {
+    async settle (writer: SystemTransaction, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | null> {
       const set = verdict.status === 'clean'
         ? { status: 'ready' as const }
         : { scan_result: verdict.status, ...verdict.status === 'infected' && { scan_signature: verdict.signature } }

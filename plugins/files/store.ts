@@ -1,7 +1,7 @@
 /** The SQL of files, and the keys of their objects. */
-import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type { FileStatus } from '../../lib/database/files-table.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { hasTenant, lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
@@ -9,7 +9,6 @@ import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Entity, StoredFile } from './types.js'
 
-export type Writer = Transaction<SystemTables>
 type Row = Selectable<SystemTables['tenantry.files']>
 
 /** A file whose bytes are missing or unconfirmed. */
@@ -42,7 +41,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     hasTenant: (tenant: Owner) => hasTenant(db, tenant),
 
     /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
-    async insert (writer: Writer, row: NewFile): Promise<void> {
+    async insert (writer: SystemTransaction, row: NewFile): Promise<void> {
       if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
       await writer.insertInto(table).values({
         tenant_id: row.tenant,
@@ -61,7 +60,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
      * Makes the file readable, or puts it into quarantine. null if the upload has expired or was ended. Rejects with `conflict` if a
      * file with the same origin exists.
      */
-    async complete (writer: Writer, file: StoredFile, expiresAt: Date | null, origin: string | null = null): Promise<StoredFile | null> {
+    async complete (
+      writer: SystemTransaction,
+      file: StoredFile,
+      expiresAt: Date | null,
+      origin: string | null = null
+    ): Promise<StoredFile | null> {
       if (!await lockTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
       const row = await writer.updateTable(table).set({
         ...isScanned ? { status: 'quarantined', scan_at: file.createdAt } : { status: 'ready' },
@@ -126,7 +130,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
      * Withdraws the file from readers; `status` is its state until now. undefined if it is in none of the states. The sweep deletes the
      * object if the caller does not, and once more if a signed URL of the store may bring it again.
      */
-    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date) {
+    async remove (writer: SystemTransaction, tenant: Owner, id: string, states: readonly FileStatus[], at: Date) {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined

@@ -6,14 +6,14 @@ import { hash } from 'node:crypto'
 import { type Readable, Readable as Stream } from 'node:stream'
 import { type Kysely, sql } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure, retryIn } from '../../lib/errors.js'
 import { type ImageTransform, imageTypes, transformImage, transformName } from '../../lib/files/images.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { holdStorage } from './intake.js'
-import { keyOf, type Writer } from './store.js'
+import { keyOf } from './store.js'
 import type { StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 
@@ -162,7 +162,7 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
      * Adds the row, and its bytes to the file's total. Returns false if the file is gone or already has this transform. Also returns
      * false beyond the maximum number of transforms, or beyond `maxBytes` of them.
      */
-    async add (writer: Writer, transform: Transform, maxBytes: number): Promise<boolean> {
+    async add (writer: SystemTransaction, transform: Transform, maxBytes: number): Promise<boolean> {
       const { tenant, file, name, contentType, size, sha256, createdAt } = transform
       if (!await lockTenant(writer, tenant, 'shared')) return false
       // Locks the file's row: a deletion happens either before or after.
@@ -182,7 +182,7 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
     },
 
     /** Deletes the row, and subtracts its bytes from the file's total. Returns false if the row is gone or was replaced. */
-    async drop (writer: Writer, { tenant, file, name, size, createdAt }: Transform): Promise<boolean> {
+    async drop (writer: SystemTransaction, { tenant, file, name, size, createdAt }: Transform): Promise<boolean> {
       // Locks in the order of `add`.
       await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).forUpdate().execute()
@@ -202,7 +202,7 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
 }
 
 /** Returns false if the file is being removed: its bytes are already released. */
-async function addBytes (writer: Writer, tenant: Owner, file: string, bytes: number): Promise<boolean> {
+async function addBytes (writer: SystemTransaction, tenant: Owner, file: string, bytes: number): Promise<boolean> {
   const row = await writer.updateTable('tenantry.files').set({ counted: sql<number>`counted + ${bytes}` })
     .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').returning('id').executeTakeFirst()
   return row !== undefined

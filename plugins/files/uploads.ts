@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Kysely } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -24,7 +24,7 @@ import { essenceOf } from './content-type.js'
 import { writeCreated } from './events.js'
 import { holdStorage, Intake, type StorageHold } from './intake.js'
 import type { Quarantine } from './quarantine.js'
-import { type FileStore, keyOf, type NewFile, type Writer } from './store.js'
+import { type FileStore, keyOf, type NewFile } from './store.js'
 import type { StoredFile, Uploader } from './types.js'
 
 const maxOfTenant = 100 // uploads at a time, in each process
@@ -180,7 +180,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
 
   /** Makes the file readable when the transaction commits. The caller then wakes webhooks and the quarantine. */
   async function complete (
-    transaction: Writer,
+    transaction: SystemTransaction,
     file: StoredFile,
     { hold }: Received,
     { bucket, origin }: FileProperties,

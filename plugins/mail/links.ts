@@ -4,9 +4,9 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -18,8 +18,6 @@ const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/
 
 export const maxLinkTokenLength = 256 // characters; longer than any
 export const linkLife = linkMinutes * 60_000 // ms
-
-type Writer = Transaction<SystemTables>
 
 /** The token of a link from a caller. */
 export interface LinkToken {
@@ -83,7 +81,7 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
     },
 
     /** Adds an invitation, replacing an earlier one of the address. Its token is created with the mail. */
-    async invite (writer: Writer, { tenant, email, userId, role, invitedBy, expiresAt }: Invitation): Promise<void> {
+    async invite (writer: SystemTransaction, { tenant, email, userId, role, invitedBy, expiresAt }: Invitation): Promise<void> {
       const row = { user_id: userId, role, invited_by: invitedBy, token: null, expires_at: expiresAt }
       await writer.insertInto('tenantry.user_links').values({ tenant_id: tenant, kind: 'invite', email, ...row })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'kind', 'email']).doUpdateSet(row)).execute()
@@ -96,18 +94,18 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
     },
 
     /** Uses up the link; null if it does not exist, has expired, or another request uses it. */
-    async use (writer: Writer, kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
+    async use (writer: SystemTransaction, kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
       const row = await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('token', '=', hash)
         .where('kind', '=', kind).where('expires_at', '>', at()).returning(['email', 'user_id', 'role']).executeTakeFirst()
       return row === undefined ? null : { tenant, email: row.email, userId: row.user_id, role: row.role }
     },
 
     /** Removes the links that were sent to a user. */
-    async removeTo (writer: Writer, tenant: Owner, userId: string): Promise<void> {
+    async removeTo (writer: SystemTransaction, tenant: Owner, userId: string): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
     },
 
-    async removeFrom (writer: Writer, tenant: Owner, callers: readonly string[]): Promise<void> {
+    async removeFrom (writer: SystemTransaction, tenant: Owner, callers: readonly string[]): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
     },
 

@@ -1,8 +1,7 @@
 /** Sends mails with one-time links, as jobs of the queue. */
 import type { FastifyInstance } from 'fastify'
-import type { Transaction } from 'kysely'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { defaultTemplates, linkMinutes, linkPaths, type MailKind, mailKinds, renderMail } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -38,7 +37,7 @@ export interface Mail {
    * Sends the mail later, with retries. The link is created when the mail is sent, so jobs contain no token. `Links.issue` decides then
    * whether there is a receiver, so that this call does the same work for every address.
    */
-  post(mail: PostedMail, transaction?: Transaction<SystemTables>): Promise<void>
+  post(mail: PostedMail, transaction?: SystemTransaction): Promise<void>
   readonly links: Links
 }
 

@@ -1,9 +1,8 @@
 /** `app.mfa`: the second factors of users. */
 import type { FastifyInstance } from 'fastify'
-import type { Transaction } from 'kysely'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
@@ -55,10 +54,9 @@ export interface Mfa {
   useBackupCode(user: User, code: string, actor: Actor): Promise<{ valid: boolean, backupCodesRemaining: number }>
 }
 
-type Writer = Transaction<SystemTables>
 /** Uses the code up; false for a wrong one. */
-type Use = (writer: Writer, at: Date) => Promise<boolean>
-type Work = (writer: Writer, at: Date) => Promise<void>
+type Use = (writer: SystemTransaction, at: Date) => Promise<boolean>
+type Work = (writer: SystemTransaction, at: Date) => Promise<void>
 
 /** A try of a code: the user, the code, and the purpose. */
 interface Try {
@@ -136,7 +134,7 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
 
   /** Stores a secret that a code has yet to confirm. `enabled`: whether the caller found an enabled second factor, and proved it. */
   async function begin (
-    writer: Writer,
+    writer: SystemTransaction,
     user: User,
     { enabled, secret, at }: { readonly enabled: boolean, readonly secret: string, readonly at: Date }
   ): Promise<void> {

@@ -1,6 +1,5 @@
 /** Jobs and their handlers: the contract of `app.queue`. */
-import type { Transaction } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 export interface Job {
@@ -74,7 +73,7 @@ export interface SentRow<Row> {
 }
 
 /** Writes the rows of the jobs, in the transaction that sends them, with jobs of several tenants; a rejection sends none of them. */
-export type WriteRows<Row> = (transaction: Transaction<SystemTables>, sent: ReadonlyArray<SentRow<Row>>) => Promise<void>
+export type WriteRows<Row> = (transaction: SystemTransaction, sent: ReadonlyArray<SentRow<Row>>) => Promise<void>
 
 /** Sends a job with its row; `bytes` is the row's memory until both are written. Otherwise like `send`. */
 export type SendWith<Row> = (job: SentJob, row: Row, bytes: number) => Promise<string | null>
@@ -103,7 +102,7 @@ export interface Queue {
    * it shares a transaction with other jobs of that time. Rejects with `tenantUnknown` if the tenant does not exist or is being deleted,
    * and with `queueFull` if too many of its jobs wait.
    */
-  send(name: string, job: SentJob, transaction?: Transaction<SystemTables>): Promise<string | null>
+  send(name: string, job: SentJob, transaction?: SystemTransaction): Promise<string | null>
   /**
    * Jobs of a name that each have a row: concurrent ones are written, with their rows, in one transaction. A failing one is tried again
    * separately: `write` may run more than once for a row, and must only write in its transaction.

@@ -1,8 +1,8 @@
 /** The handlers of the endpoints of the platform's roles. */
 import type { FastifyInstance } from 'fastify'
-import type { Kysely, Transaction } from 'kysely'
+import type { Kysely } from 'kysely'
 import { type Actor, type AuditAction, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
@@ -29,7 +29,7 @@ export function createPlatformRoles (app: FastifyInstance, store: RoleStore, def
    * Changes run one after another. Then every instance clears its cache of permissions. A change does not wait for a tenant's
    * turn, so a busy tenant cannot delay the removal of a role.
    */
-  function change<T> (work: (transaction: Transaction<SystemTables>) => Promise<T>, user?: UserKey): Promise<T> {
+  function change<T> (work: (transaction: SystemTransaction) => Promise<T>, user?: UserKey): Promise<T> {
     return events.change({ topic: 'rbac', tenant: platformRef }, async (transaction) => {
       if (user !== undefined && !await lockTenant(transaction, user.tenant, 'shared')) throw failure('tenantUnknown')
       await store.lock(transaction)
@@ -47,7 +47,7 @@ export function createPlatformRoles (app: FastifyInstance, store: RoleStore, def
     return { tenant, action, actor, target, details, at: new Date(now()) }
   }
 
-  async function requireKnown (transaction: Transaction<SystemTables>, permissions: readonly string[]): Promise<void> {
+  async function requireKnown (transaction: SystemTransaction, permissions: readonly string[]): Promise<void> {
     const unknown = await store.unknownPermissions(transaction, permissions)
     if (unknown.size === 0) return
     const details = [...permissions.entries()].filter(([, permission]) => unknown.has(permission)).map(([index, permission]) => ({

@@ -1,13 +1,12 @@
 /** The SQL of the platform's roles. The document names the tables, so the statements are built from their names. */
-import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { uuidForm } from '../../lib/identity/uuid.js'
 
 type Reader = Kysely<SystemTables>
-type Writer = Transaction<SystemTables>
 
 /** A role as the API shows it. */
 export interface RoleRow {
@@ -59,7 +58,7 @@ export function createRoleStore (names: RoleTables) {
 
   return {
     /** Changes of roles wait for each other, for any names of the tables; reads never wait. */
-    async lock (writer: Writer): Promise<void> {
+    async lock (writer: SystemTransaction): Promise<void> {
       await sql`lock table ${held} in share row exclusive mode`.execute(writer)
     },
 
@@ -115,7 +114,7 @@ export function createRoleStore (names: RoleTables) {
     },
 
     /** Resolves with the id of the role. */
-    async insertRole (writer: Writer, { name, description }: Named, at: Date): Promise<string> {
+    async insertRole (writer: SystemTransaction, { name, description }: Named, at: Date): Promise<string> {
       const row = await first(
         writer,
         sql<{ id: string }>`insert into ${roles} (name, description, created_at) values (${name}, ${description}, ${at.toISOString()}) returning id`
@@ -124,12 +123,12 @@ export function createRoleStore (names: RoleTables) {
       return row.id
     },
 
-    async updateRole (writer: Writer, id: string, { name, description }: Named): Promise<void> {
+    async updateRole (writer: SystemTransaction, id: string, { name, description }: Named): Promise<void> {
       await sql`update ${roles} set name = ${name}, description = ${description} where id = ${id}`.execute(writer)
     },
 
     /** Removes the role, its permissions and its assignments. Resolves with the number of its users. */
-    async deleteRole (writer: Writer, id: string): Promise<number> {
+    async deleteRole (writer: SystemTransaction, id: string): Promise<number> {
       const gone = await first(
         writer,
         sql<{ users: number }>`
@@ -142,7 +141,7 @@ export function createRoleStore (names: RoleTables) {
     },
 
     /** Replaces the permissions of the role; each name must exist. */
-    async setPermissions (writer: Writer, roleId: string, wanted: readonly string[]): Promise<void> {
+    async setPermissions (writer: SystemTransaction, roleId: string, wanted: readonly string[]): Promise<void> {
       await sql`delete from ${held} where role_id = ${roleId}`.execute(writer)
       await sql`insert into ${held} (role_id, permission_id) select ${roleId}, id from ${permissions} where name = any (${wanted}::text[])`
         .execute(writer)
@@ -159,7 +158,7 @@ export function createRoleStore (names: RoleTables) {
     },
 
     /** undefined if the name is taken. */
-    insertPermission: (writer: Writer, { name, description }: Named, at: Date) =>
+    insertPermission: (writer: SystemTransaction, { name, description }: Named, at: Date) =>
       first(
         writer,
         sql<PermissionRow>`
@@ -168,7 +167,7 @@ export function createRoleStore (names: RoleTables) {
       ),
 
     /** The number of roles that held it; undefined if the permission does not exist. */
-    deletePermission: (writer: Writer, id: string) =>
+    deletePermission: (writer: SystemTransaction, id: string) =>
       first(
         writer,
         sql<{ name: string, roles: number }>`
@@ -180,14 +179,14 @@ export function createRoleStore (names: RoleTables) {
     countRolesOf: (reader: Reader, user: UserKey) => count(reader, sql`${userRoles} where ${ofUser(user)}`),
 
     /** false if the user has the role already. */
-    async assign (writer: Writer, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
+    async assign (writer: SystemTransaction, { tenant, userId }: UserKey, roleId: string): Promise<boolean> {
       const added = sql`insert into ${userRoles} (tenant_id, user_id, role_id) values (${tenant}, ${userId}, ${roleId})
         on conflict do nothing returning 1`
       return await first(writer, added) !== undefined
     },
 
     /** false if the user does not have the role. */
-    async unassign (writer: Writer, user: UserKey, roleId: string): Promise<boolean> {
+    async unassign (writer: SystemTransaction, user: UserKey, roleId: string): Promise<boolean> {
       return await first(writer, sql`delete from ${userRoles} where ${ofUser(user)} and role_id = ${roleId} returning 1`) !== undefined
     },
 

@@ -1,6 +1,6 @@
 /** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-triggers.ts). */
-import { type Kysely, sql, type Transaction } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Kysely, sql } from 'kysely'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { positionLock } from './store.js'
 
@@ -24,7 +24,7 @@ export type RecordedStore = ReturnType<typeof createRecordedStore>
 
 export function createRecordedStore (db: Kysely<SystemTables>) {
   /** Serializes changes of the entries and their filter, which must agree. */
-  async function alone<Result> (work: (transaction: Transaction<SystemTables>) => Promise<Result>): Promise<Result> {
+  async function alone<Result> (work: (transaction: SystemTransaction) => Promise<Result>): Promise<Result> {
     return await db.transaction().execute(async (transaction) => {
       await sql`select pg_advisory_xact_lock(hashtextextended('tenantry.realtime_recorded', 0))`.execute(transaction)
       return await work(transaction)

@@ -3,11 +3,11 @@
  * one statement counts in every period or in none. Times come from the caller, so that a single clock is used.
  */
 import { hash } from 'node:crypto'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -86,7 +86,10 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
 
     /** Takes back the counted amounts of these slots, unless another period has begun in them. */
     async uncount ({ user, resource, metric, amount, caps }: Counting, counted: Slots): Promise<void> {
-      const starts = periods.map((period) => caps.has(period) ? dateOf(counted[period].start) : null)
+      const starts = periods.map((period) => {
+        const { start } = counted[period]
+        return start === null || !caps.has(period) ? null : new Date(start)
+      })
       const values = [user.tenant, userKey(user.id), resource, metric, amount, ...starts]
       await engine.text(uncountStatement, values, { tenant: tenantRef(user.tenant) })
     },
@@ -107,7 +110,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
     },
 
     /** Replaces the rules, and removes the usage of resources and metrics that no rule names. */
-    async write (writer: Transaction<SystemTables>, tenant: Owner, rules: readonly Rule[], at: Date): Promise<void> {
+    async write (writer: SystemTransaction, tenant: Owner, rules: readonly Rule[], at: Date): Promise<void> {
       const totals = rules.filter(({ period }) => period === 'total')
       // Locks usage rows before the tenant's row, as every statement does, to avoid deadlocks.
       const gone = await sql`delete from tenantry.resource_usage where tenant_id = ${tenant} and not ${isNamed(rules)}`.execute(writer)
@@ -128,10 +131,6 @@ function isNamed (rules: readonly Rule[]) {
 /** The stored id of a user: a digest if the id is long, or contains characters that the database cannot store. */
 function userKey (id: string): string {
   return id.length <= maxUserLength && isStorable(id) ? id : `sha256:${hash('sha256', Buffer.from(id, 'utf16le'))}`
-}
-
-function dateOf (time: number | null): Date | null {
-  return time === null ? null : new Date(time)
 }
 
 const key = 'tenant_id = $1 and user_id = $2 and resource = $3 and metric = $4'

@@ -1,8 +1,8 @@
 /** Refresh tokens: their text and their SQL. The text is `rt_<tenant>.<session>.<secret>.<own>`. */
 import { randomBytes } from 'node:crypto'
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
 
@@ -48,8 +48,6 @@ export function textOf ({ tenant, session, secret, own }: RefreshToken): string 
 /** Sessions of one user. One more ends the session that was refreshed the longest ago. */
 export const maxSessions = 100
 
-type Writer = Transaction<SystemTables>
-
 /** The current data of a session's user. */
 export interface SessionUser {
   readonly id: string
@@ -63,7 +61,7 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
   return {
     /** Adds a session; false if there is no such user. */
     async insert (
-      writer: Writer,
+      writer: SystemTransaction,
       userId: string,
       { tenant, session, secret, own }: RefreshToken,
       amr: readonly string[],
@@ -99,14 +97,14 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
     },
 
     /** Ends one session; false if it has ended already. */
-    async end (writer: Writer, tenant: Owner, userId: string, session: string): Promise<boolean> {
+    async end (writer: SystemTransaction, tenant: Owner, userId: string, session: string): Promise<boolean> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.refresh_tokens')
         .where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId).executeTakeFirst()
       return numDeletedRows > 0n
     },
 
     /** Ends all sessions of the user, or all but one. */
-    async endAll (writer: Writer, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
+    async endAll (writer: SystemTransaction, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
       await writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('user_id', '=', userId)
         .$if(kept !== null, (query) => query.where('id', '<>', kept)).execute()
     },

@@ -1,9 +1,8 @@
 /** `app.sessions`: tokens that begin a session, and early ends of sessions. */
 import { hash, randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { Transaction } from 'kysely'
 import { type Actor, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -18,8 +17,6 @@ import {
   endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
 } from './sequence.js'
 import type { ListOwner, Owners, RevocationStore } from './store.js'
-
-type Writer = Transaction<SystemTables>
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users
@@ -66,7 +63,7 @@ export interface Sessions {
    * Runs the work in one transaction that can end sessions of the tenant's users, on every server within a second. Changes of
    * one tenant wait for each other. The tenant is empty for the platform. Throws `tenantUnknown`.
    */
-  changeUsers<Result>(tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
+  changeUsers<Result>(tenant: string, work: (writer: SystemTransaction, end: EndUser) => Promise<Result>): Promise<Result>
   /**
    * A token that no earlier logout ends, not even one in the same second; `expiresIn` is in seconds. Throws without a signing key.
    *
@@ -115,7 +112,7 @@ export function createSessions (
     owner: ListOwner,
     userId: string,
     actor: Actor,
-    work: (writer: Writer, subject: Buffer, at: Date) => Promise<Pick<AuditEntry, 'action' | 'outcome' | 'details'> | null>
+    work: (writer: SystemTransaction, subject: Buffer, at: Date) => Promise<Pick<AuditEntry, 'action' | 'outcome' | 'details'> | null>
   ): Promise<void> {
     await events.change({ topic: 'sessions', tenant }, async (writer) => {
       if (!await store.lock(writer, tenant, owner)) throw failure('tenantUnknown')
@@ -130,7 +127,7 @@ export function createSessions (
 
   /** Keeps the bounds: too many rows are replaced by one, which ends more than requested, never less. */
   async function bound (
-    writer: Writer,
+    writer: SystemTransaction,
     tenant: Owner,
     owner: ListOwner,
     subject: Buffer,
@@ -198,7 +195,7 @@ export function createSessions (
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
-  async function endSessions (writer: Writer, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
+  async function endSessions (writer: SystemTransaction, tenant: Owner, userId: string, kept: string | null = null): Promise<void> {
     if (isUuid(userId)) await refreshTokens.endAll(writer, tenant, userId, kept)
   }
 

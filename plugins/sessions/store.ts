@@ -3,15 +3,13 @@
  * With an empty `token` it ends everything of a user until then, and with an empty `subject` everything of the owner's users.
  * The column `tenant_id` names the list of the row: see `Owners`.
  */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 
 const sweptAfter = 60_000 // ms that rows stay past their end: servers whose clocks differ still agree on the sequence
-
-type Writer = Transaction<SystemTables>
 
 /** The rows of an owner as one text for each kind, which takes a tenth of the time of rows. */
 export interface ReadRevocations {
@@ -50,18 +48,18 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
-    async lock (writer: Writer, tenant: Owner, owner: ListOwner): Promise<boolean> {
+    async lock (writer: SystemTransaction, tenant: Owner, owner: ListOwner): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(${lockOf(owner)})`.execute(writer)
       return await lockTenant(writer, tenant, 'shared')
     },
 
     /** Waits for transactions that lock the rows of the owner, and keeps others waiting: an end of sessions sees every session. */
-    async waitForEnds (writer: Writer, owner: ListOwner): Promise<void> {
+    async waitForEnds (writer: SystemTransaction, owner: ListOwner): Promise<void> {
       await sql`select pg_advisory_xact_lock_shared(${lockOf(owner)})`.execute(writer)
     },
 
     /** false if it was ended already. */
-    async endToken (writer: Writer, owner: ListOwner, { subject, token, issued, until }: EndedToken): Promise<boolean> {
+    async endToken (writer: SystemTransaction, owner: ListOwner, { subject, token, issued, until }: EndedToken): Promise<boolean> {
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.revocations')
         .values({ tenant_id: owner, subject, token, revoked_before: issued, expires_at: until })
         .onConflict((conflict) => conflict.doNothing()).executeTakeFirst()
@@ -98,7 +96,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
      *
      * @param until the time when none of the tokens can be alive any longer; later if a replaced row lives longer
      */
-    async end (writer: Writer, owner: ListOwner, subject: Buffer, at: Date, until: Date): Promise<Date> {
+    async end (writer: SystemTransaction, owner: ListOwner, subject: Buffer, at: Date, until: Date): Promise<Date> {
       const { rows: [row] } = await sql<{ ended: Date }>`with gone as (
           delete from tenantry.revocations where tenant_id = ${owner} and (subject = ${subject} or ${subject}::bytea = '') and not (subject = ${subject} and token = '')
           returning revoked_before, expires_at
@@ -114,7 +112,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** The user's tokens that were ended one by one and can be alive at the time, and the number of all rows of the owner. */
-    async counts (writer: Writer, owner: ListOwner, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
+    async counts (writer: SystemTransaction, owner: ListOwner, subject: Buffer, at: Date): Promise<{ tokens: number, rows: number }> {
       const { rows: [row] } = await sql<{ tokens: number, rows: number }>`select
         count(*) filter (where subject = ${subject} and token <> '' and expires_at > ${at})::integer as tokens, count(*)::integer as rows
         from tenantry.revocations where tenant_id = ${owner}`.execute(writer)
@@ -122,7 +120,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Removes expired rows of the owner; returns their number. */
-    async removeOver (writer: Writer, owner: ListOwner, at: Date): Promise<number> {
+    async removeOver (writer: SystemTransaction, owner: ListOwner, at: Date): Promise<number> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner)
         .where('expires_at', '<=', swept(at)).executeTakeFirst()
       return Number(numDeletedRows)

@@ -1,9 +1,8 @@
 /** The management of tenants by the platform. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Transaction } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -42,7 +41,7 @@ export interface Tenants {
 
 const maxContinued = 100 // deletions in a row
 
-type RemovalListener = (tenant: TenantId, transaction: Transaction<SystemTables>) => Promise<unknown>
+type RemovalListener = (tenant: TenantId, transaction: SystemTransaction) => Promise<unknown>
 
 export function createTenants ({ store, memory, events, erasure }: TenancyParts, plans: Plans, log: FastifyBaseLogger): Tenants {
   const removalListeners: RemovalListener[] = []

@@ -1,7 +1,7 @@
 /** The SQL of tenants. */
-import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import { containsText } from '../../lib/database/sql.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
@@ -10,7 +10,6 @@ import { dayMs } from '../../lib/time/spans.js'
 import type { Erasure } from './erasure.js'
 import type { Tenant, TenantLookup, TenantRecord } from './tenant.js'
 
-type Writer = Transaction<SystemTables>
 type Row = Pick<Selectable<SystemTables['tenantry.tenants']>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
 
 /** The properties of a tenant that the platform changes. */
@@ -66,19 +65,19 @@ export function createTenantStore (db: Kysely<SystemTables>) {
       return row === undefined ? null : recordOf(row)
     },
     /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */
-    async insert (writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null> {
+    async insert (writer: SystemTransaction, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null> {
       const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing())
         .returning(columns).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
     /** null if it does not exist or is being deleted. */
-    async update (writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null> {
+    async update (writer: SystemTransaction, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null> {
       const row = await writer.updateTable('tenantry.tenants').set({ ...changes, updated_at: sql`now()` })
         .where('id', '=', id).where('status', '<>', 'deleting').returning(columns).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
     /** Marks it as being deleted. Returns false if the tenant does not exist or is already marked. */
-    async close (writer: Writer, id: TenantId): Promise<boolean> {
+    async close (writer: SystemTransaction, id: TenantId): Promise<boolean> {
       const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id)
         .where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
@@ -91,7 +90,7 @@ export function createTenantStore (db: Kysely<SystemTables>) {
       return rows.map(({ id }) => tenantIdOf(id))
     },
     /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */
-    async remove (writer: Writer, id: TenantId, at: Date): Promise<boolean> {
+    async remove (writer: SystemTransaction, id: TenantId, at: Date): Promise<boolean> {
       const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id')
         .executeTakeFirst()
       if (row === undefined) return false
@@ -104,7 +103,7 @@ export function createTenantStore (db: Kysely<SystemTables>) {
       return true
     },
     /** The time of the last deletion of a tenant with the id. */
-    async deletedAt (writer: Writer, id: TenantId): Promise<Date | null> {
+    async deletedAt (writer: SystemTransaction, id: TenantId): Promise<Date | null> {
       const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()
       return row?.deleted_at ?? null
     },

@@ -1,9 +1,10 @@
 /** The documents that tenants saved, in tenantry.tenant_configs. */
-import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
@@ -17,13 +18,6 @@ export interface SavedDocument {
   readonly version: number
   readonly document: Readonly<Record<string, unknown>>
   readonly createdAt: Date
-}
-
-/** When a version was saved, and by whom. */
-export interface Version {
-  readonly version: number
-  readonly createdAt: Date
-  readonly createdBy: string
 }
 
 export interface Saving {
@@ -52,7 +46,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
     },
 
     /** Newest first. */
-    async versions (tenant: Owner, { limit, offset }: { limit: number, offset: number }): Promise<{ data: Version[], total: number }> {
+    async versions (tenant: Owner, { limit, offset }: Page) {
       const versions = dbFor(tenant).selectFrom('tenantry.tenant_configs').where('tenant_id', '=', tenant)
       const [data, { total }] = await Promise.all([
         versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit)
@@ -94,7 +88,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
 }
 
 /** The version in force, 0 without one. The row lock makes concurrent saves of a tenant wait here. */
-async function lockVersion (transaction: Transaction<SystemTables>, tenant: Owner): Promise<number> {
+async function lockVersion (transaction: SystemTransaction, tenant: Owner): Promise<number> {
   const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
   if (found === undefined) throw failure('tenantUnknown')
   const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant)

@@ -1,12 +1,11 @@
 /** The SQL of tenants' roles. */
-import type { Kysely, Transaction } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Kysely } from 'kysely'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { noRbac, type RbacConfig, type Role } from './roles.js'
 
 type Reader = Kysely<SystemTables>
-type Writer = Transaction<SystemTables>
 
 export type RbacStore = ReturnType<typeof createRbacStore>
 
@@ -31,11 +30,11 @@ export function createRbacStore (db: Reader) {
     read,
 
     /** The roles of the tenant, locked until the transaction ends; null if there is no such tenant. */
-    async locked (writer: Writer, tenant: Owner): Promise<RbacConfig | null> {
+    async locked (writer: SystemTransaction, tenant: Owner): Promise<RbacConfig | null> {
       return await lockTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
-    async write (writer: Writer, tenant: Owner, before: RbacConfig, after: RbacConfig): Promise<void> {
+    async write (writer: SystemTransaction, tenant: Owner, before: RbacConfig, after: RbacConfig): Promise<void> {
       const gone = [...before.roles.keys()].filter((name) => !after.roles.has(name))
       if (gone.length > 0) {
         await writer.deleteFrom('tenantry.tenant_roles').where('tenant_id', '=', tenant).where('name', 'in', gone).execute()

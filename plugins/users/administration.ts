@@ -1,10 +1,9 @@
 /** The administration of a tenant's users, and invitations. */
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import type { Transaction } from 'kysely'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
@@ -66,7 +65,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
 
   /** Reads the user again in the transaction, and checks that the tenant keeps an administrator. */
   async function locked (
-    writer: Transaction<SystemTables>,
+    writer: SystemTransaction,
     { tenant, id, role: judged }: User,
     { role, status }: UserChanges,
     author: Author
@@ -85,7 +84,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
   }
 
   /** Ends everything of a user besides sessions, so that the user cannot come back. */
-  async function endBelongings (writer: Transaction<SystemTables>, { tenant, id }: User, actor: Actor): Promise<void> {
+  async function endBelongings (writer: SystemTransaction, { tenant, id }: User, actor: Actor): Promise<void> {
     const keys = await store.deleteApiKeys(writer, { tenant, id })
     await mail?.links.removeTo(writer, tenant, id)
     await mail?.links.removeFrom(writer, tenant, [id, ...keys.map((key) => `api-key:${key}`)])

@@ -1,9 +1,8 @@
 /** `app.users`: users with passwords, of tenants and of the platform. */
 import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Transaction } from 'kysely'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -34,9 +33,9 @@ export interface Users {
    * Replaces the password. false if the user does not exist or is disabled, or if `since`, a user from `authenticate`, has
    * another password now. End the user's sessions in the same transaction.
    */
-  setPassword(writer: Transaction<SystemTables>, user: UserId, hash: string, since?: User): Promise<boolean>
+  setPassword(writer: SystemTransaction, user: UserId, hash: string, since?: User): Promise<boolean>
   /** The user receives mail at the address; false without such an active user. */
-  setVerified(writer: Transaction<SystemTables>, user: UserId, email: string): Promise<boolean>
+  setVerified(writer: SystemTransaction, user: UserId, email: string): Promise<boolean>
   /** Also a disabled user. */
   find(tenant: string, id: string): Promise<User | null>
 }

@@ -1,12 +1,11 @@
 /** The SQL of users. */
-import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { User } from './user.js'
 
 type Row = Selectable<SystemTables['tenantry.users']>
-type Writer = Transaction<SystemTables>
 
 const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
@@ -44,7 +43,8 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     },
 
     /** false if the tenant has a user with this address. */
-    async insert (writer: Writer, { id, tenant, email, role, status, emailVerified, createdAt }: User, hash: string): Promise<boolean> {
+    async insert (writer: SystemTransaction, user: User, hash: string): Promise<boolean> {
+      const { id, tenant, email, role, status, emailVerified, createdAt } = user
       const { numInsertedOrUpdatedRows = 0n } = await writer.insertInto('tenantry.users')
         .values({
           tenant_id: tenant,
@@ -69,21 +69,21 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     },
 
     /** Replaces the password; false if the user does not exist or is disabled, or if its hash is not `before`. */
-    async setPassword (writer: Writer, user: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
+    async setPassword (writer: SystemTransaction, user: UserId, hash: string, at: Date, before?: string): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(writer, user).set({ password_hash: hash, updated_at: at }).where('status', '=', 'active')
         .$if(before !== undefined, (query) => query.where('password_hash', '=', before ?? '')).executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
     /** The user receives mail at the address; false if there is no such user. */
-    async setVerified (writer: Writer, user: UserId, email: string, at: Date): Promise<boolean> {
+    async setVerified (writer: SystemTransaction, user: UserId, email: string, at: Date): Promise<boolean> {
       const { numUpdatedRows } = await rowOf(writer, user)
         .set((row) => ({ email_verified_at: row.fn.coalesce('email_verified_at', row.val(at)), updated_at: at }))
         .where('email', '=', email).where('status', '=', 'active').executeTakeFirst()
       return numUpdatedRows > 0n
     },
 
-    transaction: <T>(tenant: Owner, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work),
+    transaction: <T>(tenant: Owner, work: (writer: SystemTransaction) => Promise<T>) => dbFor(tenant).transaction().execute(work),
 
     /** A page of the tenant's users by address, and the total. */
     async list (tenant: Owner, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
@@ -96,18 +96,18 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     },
 
     /** Locks the user until the transaction ends. */
-    async read (writer: Writer, { tenant, id }: UserId): Promise<User | null> {
+    async read (writer: SystemTransaction, { tenant, id }: UserId): Promise<User | null> {
       const row = await writer.selectFrom('tenantry.users').select(columns).where('tenant_id', '=', tenant).where('id', '=', id).forUpdate()
         .executeTakeFirst()
       return row === undefined ? null : userOf(row)
     },
 
-    async update (writer: Writer, user: UserId, changes: UserChanges, at: Date): Promise<void> {
+    async update (writer: SystemTransaction, user: UserId, changes: UserChanges, at: Date): Promise<void> {
       await rowOf(writer, user).set({ ...changes, updated_at: at }).execute()
     },
 
     /** Removes the user with its second factor and its conversations. The foreign key removes its sessions. */
-    async delete (writer: Writer, { tenant, id }: UserId): Promise<void> {
+    async delete (writer: SystemTransaction, { tenant, id }: UserId): Promise<void> {
       await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id)
         .where('platform', '=', false).execute()
       await writer.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
@@ -115,13 +115,13 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     },
 
     /** Whether the tenant has another administrator who can log in. */
-    async hasOtherAdministrator (writer: Writer, { tenant, id }: UserId): Promise<boolean> {
+    async hasOtherAdministrator (writer: SystemTransaction, { tenant, id }: UserId): Promise<boolean> {
       return await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('role', '=', 'admin')
         .where('status', '=', 'active').where('id', '!=', id).limit(1).executeTakeFirst() !== undefined
     },
 
     /** Removes the API keys that the user created or rotated, and the keys created or rotated with these; returns the ids of all. */
-    async deleteApiKeys (writer: Writer, { tenant, id }: UserId): Promise<string[]> {
+    async deleteApiKeys (writer: SystemTransaction, { tenant, id }: UserId): Promise<string[]> {
       const { rows } = await sql<{ id: string }>`with recursive gone as (
           select id from tenantry.api_keys where tenant_id = ${tenant} and ${id} = any (rotated_by || created_by)
           union select k.id from tenantry.api_keys k join gone on 'api-key:' || gone.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
