@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { ChatResult, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
@@ -51,7 +52,7 @@ export type AgentService = ReturnType<typeof createAgent>
 /** @param now milliseconds since 1970 */
 export function createAgent (app: FastifyInstance, settings: AgentSettings, now: () => number) {
   const { models, log } = app
-  const { kyselyFor: dbFor } = app.engine
+  const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)
   const store = createConversationStore(dbFor)
   const [embeddings, tools, servers] = [optional(app, 'embeddings'), optional(app, 'tools'), optional(app, 'mcpServers')]
 

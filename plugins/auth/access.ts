@@ -130,10 +130,6 @@ export function holdings (request: CallerRequest): PermissionSet | Promise<Permi
 
 const everything: PermissionSet = { has: () => true, values: () => ['*'] }
 
-function ownSet (permissions: readonly string[]): PermissionSet {
-  return { has: (permission) => permissions.includes(permission), values: () => permissions }
-}
-
 function withOwn (permissions: readonly string[], given: PermissionSet): PermissionSet {
   return {
     has: (permission) => permissions.includes(permission) || given.has(permission),
@@ -152,7 +148,7 @@ function requireAll (held: PermissionSet, permissions: readonly string[], caller
 }
 
 function holdsAll (own: readonly string[], permissions: readonly string[]): boolean {
-  const held = ownSet(own)
+  const held: PermissionSet = { has: (permission) => own.includes(permission), values: () => own }
   return permissions.every((permission) => grants(held, permission))
 }
 

@@ -78,7 +78,7 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
 
   function given (auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet> {
     const given = roles().map((source) => source.permissionsOf(auth, tenant))
-    const known = given.filter(isSettled)
+    const known = given.filter((one): one is PermissionSet => !(one instanceof Promise))
     return known.length === given.length ? unionOf(known) : Promise.all(given).then(unionOf)
   }
 
@@ -107,10 +107,6 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
 function known (claims: Claims | null): Claims {
   if (claims === null) throw apiKeyUnknown()
   return claims
-}
-
-function isSettled (given: PermissionSet | Promise<PermissionSet>): given is PermissionSet {
-  return !(given instanceof Promise)
 }
 
 function digest (key: string): Buffer {

@@ -121,15 +121,11 @@ function optionsIn (argument: Argument): object | undefined {
 
 /** Passes the result to the callback, which is the last argument; without one returns it. */
 function settle (run: () => unknown, ...last: readonly Argument[]): unknown {
-  const callback = last.find(isCallback)
+  const callback = last.find((argument): argument is Callback => typeof argument === 'function')
   if (callback === undefined) return run()
   const done = (result: unknown) => callback(null, result)
   Promise.resolve().then(run).then(done, callback)
   return undefined
-}
-
-function isCallback (argument: Argument): argument is Callback {
-  return typeof argument === 'function'
 }
 
 type Kind = 'Request' | 'Reply'

@@ -146,6 +146,8 @@ export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: Fas
   })
 }
 
+const jsonType = /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i
+
 /** Throws `mediaTypeUnsupported` for a body that is compressed, is not UTF-8, or is neither JSON nor a form. */
 function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
   const { 'content-encoding': coding, 'content-type': type } = headers
@@ -153,7 +155,7 @@ function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
     throw failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
   }
   if (type === undefined && body.length === 0) return
-  if (!isForm(type) && !isJson(type)) {
+  if (!isForm(type) && !jsonType.test(type ?? '')) {
     throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
   }
   const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1]
@@ -179,8 +181,4 @@ function createReadBody (app: FastifyInstance) {
     // Set to send forms, GitHub and Slack put JSON into the field `payload`; Slack's interactions always do.
     return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
   }
-}
-
-function isJson (type: string | undefined): boolean {
-  return /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(type ?? '')
 }

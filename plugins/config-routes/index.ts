@@ -46,15 +46,10 @@ export default definePlugin<ConfigRoutesOptions>({
     connectors: record,
     env: record
   },
-  async setup (
-    app,
-    {
-      env = process.env, config, connectors, routes = [], pagination, cache, functions, tenancy, workflows,
-      credentials, customIntegrations
-    }
-  ) {
-    const checked = config ??
-      checkConfig({ routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }, { env, embedded: true })
+  async setup (app, { env = process.env, config, connectors, ...options }) {
+    const { routes = [], pagination, cache, functions, tenancy, workflows, credentials, customIntegrations } = options
+    const sections = { routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }
+    const checked = config ?? checkConfig(sections, { env, embedded: true })
     const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy
     const readiness = await readinessOf(app.engine, app.log)
     const declared = [

@@ -17,6 +17,7 @@ import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection
 const maxInAll = 2000
+const later = { headers: { 'retry-after': '1' } }
 
 /** @param now the clock, in milliseconds since 1970 */
 export function createMcpServers (app: FastifyInstance, servers: readonly McpServer[], pool: Pool, now: () => number): McpServers {
@@ -27,7 +28,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
     labelNames: ['server', 'outcome']
   })
   const byName = new Map(servers.map((server) => [server.name, server]))
-  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll })
+  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll: () => failure('toolsBusy', later) })
 
   /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
   async function knownTools (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
@@ -162,10 +163,6 @@ function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unkn
 function tooManyOfTenant (): Error {
   return failure('toolsBusy', {
     message: `Too many calls of tools: at most ${maxOfTenant} can run for each tenant; wait until one has finished`,
-    headers: { 'retry-after': '1' }
+    ...later
   })
-}
-
-function tooManyInAll (): Error {
-  return failure('toolsBusy', { headers: { 'retry-after': '1' } })
 }

@@ -77,7 +77,7 @@ export function mcpRoutes (app: FastifyGroup, service: McpService, url: string, 
   }, async (request, reply) => {
     requireMessage(request.body)
     const { status, headers, body } = await service.handle(request, reply)
-    return reply.code(status).headers(headers).serializer(asText).send(body)
+    return reply.code(status).headers(headers).serializer(String).send(body)
   })
 
   const metadata = {
@@ -94,10 +94,6 @@ export function mcpRoutes (app: FastifyGroup, service: McpService, url: string, 
       response: { 200: ResourceMetadata, ...errorResponses(429, 500) }
     }
   }, async (_request, reply) => reply.header('cache-control', 'public, max-age=3600').send(metadata))
-}
-
-function asText (payload: unknown): string {
-  return String(payload)
 }
 
 /** Throws `validationFailed` for a body that is not one JSON-RPC message. The protocol's own schemas validate its other members. */

@@ -102,7 +102,15 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
       text += received.text
       if (received.calls.length === 0 || round === rounds) {
         const result = resultOf(info, format, received, { text, toolCalls: outcomes, usage })
-        logAnswer(parts, call, info, { rounds: round, finishReason: received.finishReason, usage }, text)
+        parts.log.info({
+          tenant: call.tenant,
+          provider: info.provider,
+          model: info.id,
+          rounds: round,
+          finishReason: received.finishReason,
+          usage,
+          ...parts.settings.logPrompts === true && { messages: call.messages, answer: text }
+        }, 'a model has answered')
         yield { type: 'usage', ...usage }
         yield { type: 'done', result }
         return
@@ -140,16 +148,6 @@ function resultOf (
     toolCalls,
     usage
   }
-}
-
-function logAnswer (
-  { log, settings }: ChatParts,
-  { tenant, messages }: ChatCall,
-  { provider, id }: ModelInfo,
-  facts: object,
-  answer: string
-): void {
-  log.info({ tenant, provider, model: id, ...facts, ...settings.logPrompts === true && { messages, answer } }, 'a model has answered')
 }
 
 /** One request to the provider, and its charge. */

@@ -150,9 +150,9 @@ const declared = 0
 const own = 1
 const builtIn = 2
 
-/** The groups of the operation in `/doc` and `/ui`. */
+/** The groups of the operation in `/doc` and `/ui`. Default: the first named segment of the path, for `/articles/{id}` `articles`. */
 function tagsOf ({ tags = [] }: Documentation, template: string): readonly string[] {
-  return tags.length > 0 ? tags : [firstSegment(template)]
+  return tags.length > 0 ? tags : [template.split('/').find((segment) => /^[^{:*]+$/.test(segment)) ?? 'default']
 }
 
 /** The rank of a route: the lowest comes first. Declared routes come before the app's other routes, and these before the built-in ones. */
@@ -163,9 +163,4 @@ function rankOf (documentation: Documentation): number {
 
 function tagRank (tag: string, rank: number): number {
   return rank === builtIn ? builtIn + (positions.get(tag) ?? 0) : rank
-}
-
-/** The first named segment of a path: `/articles/{id}` -> `articles`. */
-function firstSegment (path: string): string {
-  return path.split('/').find((segment) => /^[^{:*]+$/.test(segment)) ?? 'default'
 }

@@ -15,6 +15,7 @@ import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
 const maxRedirects = 5
+const redirectStatuses: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const maxOfTenant = 20 // running calls
 const maxInAll = 200
 const maxKept = 500 // connections to tenants' addresses, beyond which each is closed after its response
@@ -68,7 +69,7 @@ export function createOutbound (
     for (let hop = 0; ; hop++) {
       signal.throwIfAborted()
       const response = await send(tenant, trust && hop === 0, sent, signal)
-      const location = redirects > 0 && isRedirect(response.status) ? response.headers['location'] : undefined
+      const location = redirects > 0 && redirectStatuses.has(response.status) ? response.headers['location'] : undefined
       if (location === undefined) return response
       if (hop === redirects) throw failure('providerFailed', { message: `The service redirects more than ${redirects} times` })
       const url = targetOf(location, sent.url)
@@ -115,10 +116,6 @@ export function createOutbound (
       await pools.close()
     }
   }
-}
-
-function isRedirect (status: number): boolean {
-  return status === 301 || status === 302 || status === 303 || status === 307 || status === 308
 }
 
 const later = retryIn(1)

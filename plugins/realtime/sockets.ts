@@ -135,7 +135,8 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
   for (const listener of server.listeners('upgrade')) {
     if (earlier.has(listener)) continue
     server.removeListener('upgrade', listener as () => void)
-    const takes = (request: IncomingMessage) => isWebsocket(request) && pathOf(request) === full
+    const takes = ({ headers: { upgrade = '' }, url = '' }: IncomingMessage) =>
+      upgrade.toLowerCase() === 'websocket' && url.split('?', 1)[0] === full
     const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
       const all = server.listeners('upgrade')
       if (takes(request)) whenAnswered(socket, () => listener.call(server, request, socket, head))
@@ -150,14 +151,6 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       server.removeListener('upgrade', sorted)
     })
   }
-}
-
-function isWebsocket ({ headers: { upgrade = '' } }: IncomingMessage): boolean {
-  return upgrade.toLowerCase() === 'websocket'
-}
-
-function pathOf ({ url = '' }: IncomingMessage): string {
-  return url.split('?', 1)[0] ?? ''
 }
 
 /**

@@ -20,11 +20,6 @@ import { Ledger } from './ledger.js'
 
 const sliceSize = 262_144 // bytes or characters, which take about half a millisecond to encode and write
 
-/** `yielder`: that of the account that receives the body. */
-function slicesOf (body: Buffer | string, yielder: Yielder): Readable {
-  return Readable.from(slices(body, yielder), { objectMode: false, highWaterMark: sliceSize })
-}
-
 async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerator<Buffer> {
   for (let start = 0; start < body.length;) {
     if (yielder.shouldYield()) await yielder.yield()
@@ -160,7 +155,7 @@ export default definePlugin<ResponsesOptions>({
       hold()
       if (!isSliced) return done()
       reply.header('content-length', Buffer.byteLength(payload))
-      done(null, slicesOf(payload, turns.yielder(account)))
+      done(null, Readable.from(slices(payload, turns.yielder(account)), { objectMode: false, highWaterMark: sliceSize }))
     })
     return undefined
   }

@@ -42,23 +42,9 @@ export default definePlugin<TenantConfigOptions>({
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, functions: record, config: record, env: record, prefix: text },
-  setup (
-    app,
-    {
-      env = process.env,
-      config,
-      tenancy: ownTenancy,
-      pagination: ownPagination,
-      cache: ownCache,
-      functions: ownFunctions,
-      prefix: ownPrefix = ''
-    }
-  ) {
-    const { tenancy, pagination, cache, functions } = config ??
-      checkConfig({ tenancy: ownTenancy, pagination: ownPagination, cache: ownCache, functions: ownFunctions, routes: [] }, {
-        env,
-        embedded: true
-      })
+  setup (app, { env = process.env, prefix: ownPrefix = '', config, ...options }) {
+    const sections = { tenancy: options.tenancy, pagination: options.pagination, cache: options.cache, functions: options.functions }
+    const { tenancy, pagination, cache, functions } = config ?? checkConfig({ ...sections, routes: [] }, { env, embedded: true })
     const { engine, db, events, log } = app
     const prefix = app.prefix + ownPrefix
     const taken = collectTaken(app, prefix)

@@ -49,6 +49,6 @@ export default definePlugin<Record<never, never>>({
         auth.forgetPermissions()
       }
     })
-    return (group) => tenantRbacRoutes(group, createTenantRbac(store, events, engine.kyselyFor))
+    return (group) => tenantRbacRoutes(group, createTenantRbac(store, events, (tenant) => engine.kyselyFor(tenant)))
   }
 })

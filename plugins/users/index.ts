@@ -26,7 +26,7 @@ export default definePlugin<UsersOptions>({
   options: { now: callback },
   setup (app, { now = Date.now }) {
     const passwords = createPasswords()
-    const store = createUserStore(app.engine.kyselyFor)
+    const store = createUserStore((tenant) => app.engine.kyselyFor(tenant))
     app.decorate('users', createUsers(store, passwords, now, app.log))
     app.addHook('onClose', async () => {
       passwords.close()

@@ -107,7 +107,7 @@ export default definePlugin<WebhooksOptions>({
       (err) => log.debug({ err }, 'other processes could not be notified of new events: they find them at their next poll')
     )
     const service = createWebhooks({
-      dbFor: engine.kyselyFor,
+      dbFor: (tenant) => engine.kyselyFor(tenant),
       subscribers,
       secrets,
       cipher,

@@ -5,7 +5,7 @@ import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapsh
 import { cancel, type Change, changeAtPeriodEnd, changeNow, expanded, priceOf, resume } from './changes.js'
 import { type AltprovCall, createAltprovClient, loadAltprov } from './client.js'
 import { customerOf, customersOfSubscriptions } from './customers.js'
-import { type AltprovSubscription, readCheckout, readList } from './documented.js'
+import { readCheckout, readList } from './documented.js'
 import { snapshotOf, subscriptionOf } from './snapshot.js'
 import { webhookReader } from './webhook.js'
 
@@ -58,7 +58,7 @@ async function subscriptionsOf (call: AltprovCall, tenant: Owner, known: readonl
     // A known customer may belong to another account, for example a former test account.
     const listed = await orNone(
       null,
-      call(subscriptionsOfList, (stripe) =>
+      call((found) => readList(found).data.map(subscriptionOf), (stripe) =>
         stripe.subscriptions.list({
           customer,
           status: 'all',
@@ -75,8 +75,4 @@ async function subscriptionsOf (call: AltprovCall, tenant: Owner, known: readonl
     .sort((one, other) => other.created - one.created || (one.snapshot.id < other.snapshot.id ? 1 : -1))
     .slice(0, maxSubscriptions)
     .map(({ snapshot }) => snapshot)
-}
-
-function subscriptionsOfList (body: unknown): AltprovSubscription[] {
-  return readList(body).data.map(subscriptionOf)
 }
