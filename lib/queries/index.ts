@@ -46,39 +46,66 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   const subject = table === undefined ? undefined : compileSubject(query, table, pointer, context)
   const operation = subject === undefined ? undefined : operations[kind](subject)
   if (table === undefined || subject === undefined || operation === undefined || faults.faults.length > before) return null
-  return Object.freeze({
-    store: 'sql',
-    key: query.alias ?? query.table,
-    table: query.table,
-    write: query.operation !== 'select',
-    tenantScoped: subject.tenantScoped || operation.tenantScoped === true,
-    reads: readsOf(subject.full, context.catalogue),
-    writes: query.operation === 'select' ? [] : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
-    missing: operation.missing,
-    status: query.operation === 'insert' ? 201 : 200,
-    resultKind: operation.resultKind,
-    references: Object.freeze(uniqueReferences(operation.references)),
-    inputPointers: operation.inputPointers ?? new Map(),
-    // Members for the documentation and for faults only are computed on demand.
-    get record () {
-      return recordSchema(subject.reduced)
-    },
-    get input () {
-      return tableInput(subject).input
-    },
-    get bulk () {
-      return tableInput(subject).bulk
-    },
-    parameters: operation.parameters ?? {},
-    cursorMembers: operation.cursorMembers ?? [],
-    get rowKey () {
-      return rowKeyOf(subject)
-    },
-    get fields () {
-      return namesOf(subject.full)
-    },
-    bind: operation.bind
-  })
+  return Object.freeze(new TableQuery(query, subject, operation))
+}
+
+/** Members for the documentation and for faults only are computed on demand. */
+class TableQuery implements CompiledQuery {
+  readonly store = 'sql'
+  readonly key: string
+  readonly table: string
+  readonly write: boolean
+  readonly tenantScoped: boolean
+  readonly reads: CompiledQuery['reads']
+  readonly writes: CompiledQuery['writes']
+  readonly missing: CompiledQuery['missing']
+  readonly status: CompiledQuery['status']
+  readonly resultKind: CompiledQuery['resultKind']
+  readonly references: CompiledQuery['references']
+  readonly inputPointers: CompiledQuery['inputPointers']
+  readonly parameters: CompiledQuery['parameters']
+  readonly cursorMembers: CompiledQuery['cursorMembers']
+  readonly bind: CompiledQuery['bind']
+  readonly #subject: Subject
+
+  constructor ({ alias, operation: kind }: Query, subject: Subject, operation: CompiledOperation) {
+    const { table, full, context: { catalogue } } = subject
+    this.key = alias ?? table.name
+    this.table = table.name
+    this.write = kind !== 'select'
+    this.tenantScoped = subject.tenantScoped || operation.tenantScoped === true
+    this.reads = readsOf(full, catalogue)
+    this.writes = kind === 'select' ? [] : writesOf(table, kind === 'delete' ? 'delete' : 'update', catalogue)
+    this.missing = operation.missing
+    this.status = kind === 'insert' ? 201 : 200
+    this.resultKind = operation.resultKind
+    this.references = Object.freeze(uniqueReferences(operation.references))
+    this.inputPointers = operation.inputPointers ?? new Map()
+    this.parameters = operation.parameters ?? {}
+    this.cursorMembers = operation.cursorMembers ?? []
+    this.bind = operation.bind
+    this.#subject = subject
+  }
+
+  get record () {
+    return recordSchema(this.#subject.reduced)
+  }
+
+  get input () {
+    return tableInput(this.#subject).input
+  }
+
+  get bulk () {
+    return tableInput(this.#subject).bulk
+  }
+
+  get rowKey () {
+    return rowKeyOf(this.#subject)
+  }
+
+  get fields () {
+    return namesOf(this.#subject.full)
+  }
 }
 
 /** Whether the catalogue has the query's tables, or is complete, so that a missing table does not exist. */
