@@ -1,5 +1,6 @@
 /** `condition`: an expression that decides whether a step or call runs. */
 import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../cache/lru-options.js'
 import { isFailure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { NotComputable } from './cel/values.js'
@@ -57,7 +58,7 @@ interface WarningLog {
 }
 
 /** Places with a recent warning, by tenant. */
-const recent = new LRUCache<string, true>({ max: maxPlaces, ttl: period })
+const recent = new LRUCache<string, true>({ ...lruOptions(maxPlaces), ttl: period })
 
 /** Turns the pointer of a compiled part into its place in the document. */
 export type PlaceOf = (pointer: string) => string

@@ -1,6 +1,7 @@
 /** Limits how many large responses an account builds at a time. The last responses of a route show whether it is large. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 import { failure, retryIn } from '../../lib/errors.js'
 
@@ -23,7 +24,7 @@ export class LargeRoutes {
    * The large routes: each with the number of smaller responses until it no longer counts as large. Usually there are none, so that a
    * request needs no look-up.
    */
-  readonly known = new LRUCache<string, number>({ max: maxRoutes })
+  readonly known = new LRUCache<string, number>(lruOptions(maxRoutes))
   private readonly lines = new Map<string, Line>()
   /** The function that frees the place of a request or a call. */
   private readonly places = new WeakMap<object, () => void>()
