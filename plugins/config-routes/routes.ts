@@ -1,5 +1,6 @@
 /** The declared routes at work: the compiled version that serves now, the readiness of the database, and the handler of each route. */
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { Readable } from 'node:stream'
+import type { FastifyBaseLogger, FastifyInstance, HTTPMethods, onSendHookHandler } from 'fastify'
 import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute, RouteContext } from '../../lib/compiler/route.js'
@@ -113,8 +114,9 @@ export function createGeneration (
 /** Routes with webhooks, and those with files, have contexts with parsers of their own. */
 export async function mountRoutes (group: FastifyInstance, generation: Generation, readiness: Readiness, serving: Serving): Promise<void> {
   const { routes } = generation
+  const calls = servingCalls(serving)
   const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {
-    for (const [index, { compiled }] of routes.entries()) if (isOne(compiled)) mount(app, generation, index, readiness, serving)
+    for (const [index, { compiled }] of routes.entries()) if (isOne(compiled)) mount(app, generation, index, readiness, { serving, calls })
   }
   mountAll(group, ({ webhook, files }) => webhook === null && files === null)
   await group.register(async (signed) => {
@@ -128,10 +130,32 @@ export async function mountRoutes (group: FastifyInstance, generation: Generatio
   })
 }
 
-function mount (group: FastifyInstance, generation: Generation, index: number, readiness: Readiness, serving: Serving): void {
+/**
+ * The methods of a route. `HEAD` is part of the `GET` route: a route of its own, as Fastify adds it, would take as much time and memory
+ * at the start as the `GET` route.
+ */
+function methodsOf (group: FastifyInstance, { method }: CompiledRoute, path: string): HTTPMethods | HTTPMethods[] {
+  const { initialConfig } = group
+  const exposes = !('exposeHeadRoutes' in initialConfig) || initialConfig.exposeHeadRoutes !== false
+  return method === 'GET' && exposes && !group.hasRoute({ method: 'HEAD', url: group.prefix + path }) ? [method, 'HEAD'] : method
+}
+
+/** Responds to `HEAD` with the headers of `GET` only. */
+const omitBody: onSendHookHandler = ({ method }, reply, payload, done) => {
+  if (method !== 'HEAD') return done()
+  if (typeof payload === 'string' || Buffer.isBuffer(payload)) reply.header('content-length', Buffer.byteLength(payload))
+  else if (payload instanceof Readable) payload.destroy()
+  done(null, null)
+}
+
+interface Services {
+  readonly serving: Serving
+  readonly calls: ReturnType<typeof servingCalls>
+}
+
+function mount (group: FastifyInstance, generation: Generation, index: number, readiness: Readiness, { serving, calls }: Services): void {
   const { declared, compiled: route } = generation.routes[index]!
   const tool = toolOf(declared)
-  const calls = servingCalls(serving)
   const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
   const current = (): CompiledRoute => {
     const compiled = generation.route(index)
@@ -139,9 +163,11 @@ function mount (group: FastifyInstance, generation: Generation, index: number, r
     return compiled
   }
   const serve: ServeCall = (call, reply) => readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).handle())
+  const method = methodsOf(group, route, declared.path)
   group.route({
-    method: route.method,
+    method,
     url: declared.path,
+    ...Array.isArray(method) && { onSend: omitBody },
     config: {
       access: route.requireAuth ? 'user' : 'open',
       authProvider: route.authProvider,

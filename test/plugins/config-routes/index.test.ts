@@ -1,6 +1,6 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import tap, { type Test, test } from 'tap'
-import { ConfigError } from '../../../lib/configuration/index.js'
+import { ConfigError, type ConfigInput } from '../../../lib/configuration/index.js'
 import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
@@ -74,4 +74,21 @@ test("routes from an app's options are validated like those of a document", asyn
   t.match(await faultsOf({ multipart: {} }), [{ pointer: '/routes/0/multipart', message: /true or false/ }])
   t.match(await faultsOf({ response: undefined, workflow: { ref: 'x' } }), [{ pointer: '/routes/0/workflow/ref', message: /no workflow/ }])
   t.match(await faultsOf({ response: { x: '{{qurey.x}}' } }), [{ pointer: '/routes/0/response/x', suggestion: 'query' }])
+})
+
+test('HEAD is answered as GET, unless the app has its own route for it or turns it off', async (t) => {
+  const routes: ConfigInput['routes'] = [{ path: '/a/:id', method: 'get', response: { id: '{{params.id}}' } }]
+  const statusOf = async (app: FastifyInstance) => {
+    t.teardown(() => app.close())
+    decorateDatabase(app)
+    await app.register(rateLimit)
+    await app.register(configRoutes, { routes, env: {} })
+    const { statusCode, headers, body } = await app.inject({ method: 'HEAD', url: '/a/1' })
+    return [statusCode, headers['content-length'], body]
+  }
+  t.strictSame(await statusOf(Fastify()), [200, '10', ''])
+  t.match(await statusOf(Fastify({ exposeHeadRoutes: false })), [404])
+  const own = Fastify()
+  own.head('/a/:key', async (_request, reply) => await reply.code(204).send())
+  t.match(await statusOf(own), [204])
 })
