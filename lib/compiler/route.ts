@@ -112,7 +112,7 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
 function compileParts (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const { faults } = context
   const before = faults.faults.length
-  checkRouteRules(route, pointer, faults)
+  if (context.checked !== true) checkRouteRules(route, pointer, faults)
   const params = pathParameters(route.path)
   const files = compileFiles(route, pointer, context.fileRules, faults)
   const ofPart = context.secretUses?.of(pointer)

@@ -21,7 +21,7 @@ export interface WorkflowContext {
   readonly sharedTables: ReadonlySet<string>
   /** The owner of the document with the workflow or route. */
   readonly origin: 'platform' | 'tenant'
-  /** It was compiled before, when its document was saved, so its bounds are met. Default: false. */
+  /** It was compiled before, when its document was checked, so its bounds and rules are met. Default: false. */
   readonly checked?: boolean
   /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined

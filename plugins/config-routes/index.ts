@@ -66,6 +66,7 @@ export default definePlugin<ConfigRoutesOptions>({
         overridableEnv: new Set(overridableEnv),
         functions: checked.functions,
         origin: 'platform',
+        checked: true,
         connectors: connectors ?? platformConnectors(checked, env, overridableEnv),
         firestore: app.firestore,
         fileRules: optional(app, 'routeFiles')()?.rules,
