@@ -8,6 +8,7 @@ import { readsByPath } from '../../lib/compiler/write-headers.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { optional } from '../../lib/plugin/define.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
@@ -132,12 +133,13 @@ export async function mountRoutes (group: FastifyInstance, generation: Generatio
 
 /**
  * The methods of a route. `HEAD` is part of the `GET` route: a route of its own, as Fastify adds it, would take as much time and memory
- * at the start as the `GET` route.
+ * at the start as the `GET` route. Without the plugin `openapi`, an app's own @fastify/swagger would list such a `HEAD`.
  */
 function methodsOf (group: FastifyInstance, { method }: CompiledRoute, path: string): HTTPMethods | HTTPMethods[] {
   const { initialConfig } = group
   const exposes = !('exposeHeadRoutes' in initialConfig) || initialConfig.exposeHeadRoutes !== false
-  return method === 'GET' && exposes && !group.hasRoute({ method: 'HEAD', url: group.prefix + path }) ? [method, 'HEAD'] : method
+  if (method !== 'GET' || !exposes || optional(group, 'openapi')() === null) return method
+  return group.hasRoute({ method: 'HEAD', url: group.prefix + path }) ? method : [method, 'HEAD']
 }
 
 /** Responds to `HEAD` with the headers of `GET` only. */

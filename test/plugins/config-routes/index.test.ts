@@ -1,9 +1,11 @@
+import swagger from '@fastify/swagger'
 import Fastify, { type FastifyInstance } from 'fastify'
 import tap, { type Test, test } from 'tap'
 import { ConfigError, type ConfigInput } from '../../../lib/configuration/index.js'
 import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
+import openapi from '../../../plugins/openapi/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import { testSecret } from '../../helpers/tokens.js'
@@ -78,17 +80,29 @@ test("routes from an app's options are validated like those of a document", asyn
 
 test('HEAD is answered as GET, unless the app has its own route for it or turns it off', async (t) => {
   const routes: ConfigInput['routes'] = [{ path: '/a/:id', method: 'get', response: { id: '{{params.id}}' } }]
-  const statusOf = async (app: FastifyInstance) => {
+  const start = async (app: FastifyInstance, withOpenapi = false) => {
     t.teardown(() => app.close())
     decorateDatabase(app)
     await app.register(rateLimit)
+    if (withOpenapi) await app.register(openapi)
     await app.register(configRoutes, { routes, env: {} })
+  }
+  const answer = async (app: FastifyInstance, withOpenapi: boolean) => {
+    await start(app, withOpenapi)
     const { statusCode, headers, body } = await app.inject({ method: 'HEAD', url: '/a/1' })
     return [statusCode, headers['content-length'], body]
   }
-  t.strictSame(await statusOf(Fastify()), [200, '10', ''])
-  t.match(await statusOf(Fastify({ exposeHeadRoutes: false })), [404])
-  const own = Fastify()
-  own.head('/a/:key', async (_request, reply) => await reply.code(204).send())
-  t.match(await statusOf(own), [204])
+  for (const withOpenapi of [false, true]) {
+    t.strictSame(await answer(Fastify(), withOpenapi), [200, '10', ''])
+    t.match(await answer(Fastify({ exposeHeadRoutes: false }), withOpenapi), [404])
+    const own = Fastify()
+    own.head('/a/:key', async (_request, reply) => await reply.code(204).send())
+    t.match(await answer(own, withOpenapi), [204])
+  }
+
+  const app = Fastify()
+  await app.register(swagger, { openapi: {} })
+  await start(app)
+  await app.ready()
+  t.strictSame(Object.keys(app.swagger().paths?.['/a/{id}'] ?? {}), ['get'], 'the documentation of the app has no HEAD')
 })
