@@ -2,7 +2,7 @@
  * `npm test` runs every test file except those of test/faults, or the named files and folders. `npm run test:faults` (`--faults`) runs the
  * files of test/faults one by one; they take minutes.
  *
- * A process runs up to six files one after another (test/files.ts), because its start takes a second of CPU time. A file whose name ends
+ * A process runs up to ten files one after another (test/files.ts), because its start takes a second of CPU time. A file whose name ends
  * with `.alone.test.ts` has a process of its own. Three more processes than cores run at a time, because many tests wait for servers.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
@@ -25,7 +25,7 @@ import { needsGoogle } from './helpers/skips.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 import { withSourceLines } from './source-lines.js'
 
-const filesPerProcess = 6
+const filesPerProcess = 10
 const testTimeout = 240 // s of one file, enforced by tap itself: several times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one file of test/faults
 
