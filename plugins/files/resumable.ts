@@ -37,6 +37,9 @@ interface ResumableParts extends Pick<UploadParts, 'objects' | 'store' | 'now'> 
   readonly buckets: Buckets
 }
 
+/** The last write of each upload, until its bytes are stored. */
+type Writes = Map<string, Promise<unknown>>
+
 /** Answers a tus request. Rejects with an error of the catalogue. */
 export type Resumable = (request: Request, call: ResumableCall) => Promise<Response>
 
@@ -45,12 +48,14 @@ const known: ReadonlySet<FileStatus> = new Set(['resumable', 'quarantined', 'rea
 
 export function createResumable (parts: ResumableParts): Resumable {
   const calls = new WeakMap<Request, ResumableCall>()
+  const writes: Writes = new Map()
   let server: Promise<Server> | undefined
   return async (request, call) => {
     // The package is loaded on demand: most servers get no such request.
-    server ??= createServer(parts, calls)
+    server ??= createServer(parts, calls, writes)
     calls.set(request, call)
-    const response = await (await server).handleWeb(request)
+    // For a body that ends early, the package does not wait until its bytes are stored.
+    const response = await (await server).handleWeb(request).finally(() => writes.get(keyOfCall(call)))
     if (response.status < 400) return response
     throw refusal(response.status, await response.text())
   }
@@ -58,7 +63,8 @@ export function createResumable (parts: ResumableParts): Resumable {
 
 async function createServer (
   { objects, store, now, uploads, removal, parts, buckets }: ResumableParts,
-  calls: WeakMap<Request, ResumableCall>
+  calls: WeakMap<Request, ResumableCall>,
+  writes: Writes
 ): Promise<Server> {
   const { DataStore, Server, Upload } = await import('@tus/server')
 
@@ -116,7 +122,12 @@ async function createServer (
 
     override async write (bytes: Readable, key: string, offset: number): Promise<number> {
       const [tenant, id] = splitKey(key)
-      return offset + await parts.add(tenant, id, offset, bytes)
+      const added = parts.add(tenant, id, offset, bytes)
+      const ended = added.catch(() => {}).finally(() => {
+        if (writes.get(key) === ended) writes.delete(key)
+      })
+      writes.set(key, ended)
+      return offset + await added
     }
 
     override async getUpload (key: string): Promise<InstanceType<typeof Upload>> {
