@@ -47,7 +47,8 @@ for locks are printed on standard error. After a failure, run the command again:
 function showProgress (call: Call, { migration, step, of, table, state, holder }: MigrationProgress): void {
   const place = `${migration}: step ${step} of ${of}${table === undefined ? '' : `, ${table}`}`
   if (state === 'queued') {
-    call.note(`${migration}: another server migrates the database${holder === undefined ? '' : ` (process ${holder} of PostgreSQL)`}, waiting for it`)
+    const owner = holder === undefined ? '' : ` (process ${holder} of PostgreSQL)`
+    call.note(`${migration}: another server migrates the database${owner}, waiting for it`)
   }
   if (state === 'started' && of > 1) call.note(place)
   if (state === 'waiting') call.note(`${place}: another session holds a lock, trying again`)

@@ -13,7 +13,8 @@ import type { Step } from './wire-query.js'
 const lockKey = 7_236_815_402n
 /** PostgreSQL shows the halves of the key. */
 const lockHolder = `select pid from pg_locks where locktype = 'advisory' and granted and objsubid = 1
-  and classid = ${lockKey >> 32n} and objid = ${lockKey & 0xffff_ffffn} and database = (select oid from pg_database where datname = current_database())`
+  and classid = ${lockKey >> 32n} and objid = ${lockKey & 0xffff_ffffn}
+  and database = (select oid from pg_database where datname = current_database())`
 
 /** The pause in which PostgreSQL checks that the server still exists: the index that a killed server builds would lock its table. */
 const checkClient = "select set_config('client_connection_check_interval', '2s', false)"
