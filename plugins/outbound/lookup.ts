@@ -1,5 +1,5 @@
 /** The addresses of names. */
-import { promises as dns } from 'node:dns'
+import dns from 'node:dns'
 
 /** All addresses of a name, as digits; rejects without any. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
@@ -14,7 +14,7 @@ const maxMs = 4000 // for all replies together
  */
 export function askNameServers (servers?: readonly string[]): Lookup {
   return async (hostname) => {
-    const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
+    const resolver = new dns.promises.Resolver({ timeout: 1500, tries: 2 })
     if (servers !== undefined) resolver.setServers(servers)
     const timer = setTimeout(() => resolver.cancel(), maxMs)
     try {
@@ -29,4 +29,7 @@ export function askNameServers (servers?: readonly string[]): Lookup {
 }
 
 /** Asks the system's resolver, which knows the names of the server's network. */
-export const askSystem: Lookup = async (hostname) => (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
+export const askSystem: Lookup = (hostname) =>
+  new Promise((resolve, reject) => {
+    dns.lookup(hostname, { all: true }, (error, found) => error === null ? resolve(found.map(({ address }) => address)) : reject(error))
+  })
