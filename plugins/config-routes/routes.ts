@@ -1,5 +1,5 @@
 /** The declared routes at work: the compiled version that serves now, the readiness of the database, and the handler of each route. */
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance, HTTPMethods } from 'fastify'
 import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import type { CompiledRoute, RouteContext } from '../../lib/compiler/route.js'
@@ -7,6 +7,7 @@ import { readsByPath } from '../../lib/compiler/write-headers.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { optional } from '../../lib/plugin/define.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
@@ -129,6 +130,18 @@ export async function mountRoutes (group: FastifyInstance, generation: Generatio
   })
 }
 
+/**
+ * The methods of a route. `HEAD` is part of the `GET` route, and Node omits the body: a route of its own, as Fastify adds it, would take
+ * as much time and memory at the start as the `GET` route. Without the plugin `openapi`, an app's own @fastify/swagger would list such a
+ * `HEAD`.
+ */
+function methodsOf (group: FastifyInstance, { method }: CompiledRoute, path: string): HTTPMethods | HTTPMethods[] {
+  const { initialConfig } = group
+  const exposes = !('exposeHeadRoutes' in initialConfig) || initialConfig.exposeHeadRoutes !== false
+  if (method !== 'GET' || !exposes || optional(group, 'openapi')() === null) return method
+  return group.hasRoute({ method: 'HEAD', url: group.prefix + path }) ? method : [method, 'HEAD']
+}
+
 interface Services {
   readonly serving: Serving
   readonly calls: ReturnType<typeof servingCalls>
@@ -145,7 +158,7 @@ function mount (group: FastifyInstance, generation: Generation, index: number, r
   }
   const serve: ServeCall = (call, reply) => readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).handle())
   group.route({
-    method: route.method,
+    method: methodsOf(group, route, declared.path),
     url: declared.path,
     config: {
       access: route.requireAuth ? 'user' : 'open',

@@ -69,8 +69,8 @@ export default definePlugin<RateLimitPluginOptions>({
 
     guardRoutes(app, 'rate-limit', (route) => {
       const { access, rateLimitRule, addressLimit, rateLimit } = route.config ?? {}
-      // The HEAD route that Fastify adds to a GET route shares its count.
-      const method = String(route.method).replace('HEAD', 'GET')
+      // HEAD shares the count of its GET route.
+      const method = String([route.method].flat().filter((name) => name !== 'HEAD')) || 'GET'
       if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
       const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
       const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)

@@ -61,12 +61,14 @@ export default definePlugin<ToolsOptions>({
 function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
   const { method, url, config = {}, schema } = route
   const { tool, access = 'public', authProvider, permission, permissions = [], publicTenant } = config
-  if (tool === undefined || typeof method !== 'string' || method === 'HEAD') return undefined
+  if (tool === undefined) return undefined
+  const [name, ...others] = [method].flat().filter((each) => each !== 'HEAD')
+  if (name === undefined || others.length > 0) return undefined
   const { permissions: further = [], serve, ...declared } = tool
-  const documented = { methods: [method], url, config, schema }
+  const documented = { methods: [name], url, config, schema }
   return {
     declared,
-    method,
+    method: name,
     path: url,
     access,
     authProvider,

@@ -89,11 +89,11 @@ test('HEAD is answered as GET, unless the app has its own route for it or turns 
   }
   const answer = async (app: FastifyInstance, withOpenapi: boolean) => {
     await start(app, withOpenapi)
-    const { statusCode, headers, body } = await app.inject({ method: 'HEAD', url: '/a/1' })
-    return [statusCode, headers['content-length'], body]
+    const { statusCode, headers } = await app.inject({ method: 'HEAD', url: '/a/1' })
+    return [statusCode, headers['content-length']]
   }
   for (const withOpenapi of [false, true]) {
-    t.strictSame(await answer(Fastify(), withOpenapi), [200, '10', ''])
+    t.strictSame(await answer(Fastify(), withOpenapi), [200, '10'])
     t.match(await answer(Fastify({ exposeHeadRoutes: false }), withOpenapi), [404])
     const own = Fastify()
     own.head('/a/:key', async (_request, reply) => await reply.code(204).send())
