@@ -4,7 +4,6 @@ import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { growHeap } from '../heap.js'
 import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
-import { shareLookups } from '../name-lookups.js'
 import { listenToSignals } from '../signals.js'
 
 export const start: Command = {
@@ -24,7 +23,6 @@ After SIGTERM the server first keeps serving for \`server.stopDelayMs\` of the d
   async run (call) {
     const stopOnSignal = listenToSignals()
     growHeap()
-    shareLookups()
     namedPort(call)
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)

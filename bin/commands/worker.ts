@@ -4,7 +4,6 @@ import { maxWorkers } from '../../lib/schema/queue.js'
 import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
-import { shareLookups } from '../name-lookups.js'
 import { listenToSignals } from '../signals.js'
 
 export const worker: Command = {
@@ -22,7 +21,6 @@ second signal ends immediately.`,
 
   async run (call) {
     const stopOnSignal = listenToSignals()
-    shareLookups()
     const named = workersOf(call.text('workers'))
     const document = await loadDocument(call.document, call.env)
     if (document.database.provider === 'embedded') {
