@@ -1,4 +1,4 @@
-/** Pages are consistent: links have targets, and no page calls anything easy. */
+/** Pages are consistent: links have targets, tables are whole, and no page calls anything easy. */
 import { existsSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t from 'tap'
@@ -12,6 +12,11 @@ function anchorsOf (text: string): Set<string> {
   )
 }
 
+/** The bars within a cell are escaped. */
+function cellsIn (row: string): number {
+  return row.split(/(?<!\\)\|/).length
+}
+
 t.test('every link within the project leads to an existing file and heading', async (t) => {
   for (const { path, text } of pages()) {
     const prose = text.replace(/^```[^]*?^```$/gm, '')
@@ -20,6 +25,17 @@ t.test('every link within the project leads to an existing file and heading', as
       const found = file === '' ? path : normalize(join(dirname(path), file))
       if (!existsSync(new URL(`../../${found}`, import.meta.url))) t.fail(`${path}: ${target} does not exist`)
       else if (anchor !== undefined) t.ok(anchorsOf(page(found).text).has(anchor), `${path}: ${target}`)
+    }
+  }
+})
+
+t.test('every table has one header, and rows of as many cells', async (t) => {
+  for (const { path, text } of pages()) {
+    const prose = text.replace(/^```[^]*?^```$/gm, '')
+    for (const [table] of prose.matchAll(/(?:^\|.*\n?)+/gm)) {
+      const [header = '', line = '', ...rows] = table.trim().split('\n')
+      t.match(line, /^\|(?:-+\|)+$/, `${path}: below ${header}`)
+      for (const row of [line, ...rows]) t.equal(cellsIn(row), cellsIn(header), `${path}: ${row}`)
     }
   }
 })
