@@ -46,7 +46,7 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
     if (last !== undefined && last !== null && last !== '') return last
   }
   if (last === undefined && lastName !== undefined) {
-    faults.add(pointer, `the setting ${lastName} is not set: ${howToSet(lastName)}`)
+    faults.add(pointer, missingSetting(lastName))
   }
   return last
 }
@@ -54,10 +54,12 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
 /** A default in the document would be a public secret. */
 const secret = /SECRET|KEY|PASSWORD|TOKEN/
 
-function howToSet (name: string): string {
-  if (name === 'JWT_SECRET') return 'put `JWT_SECRET=` and the output of `openssl rand -base64 48` into .env, beside the document'
-  if (secret.test(name)) return 'set it in the environment, or in .env beside the document'
-  return `set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
+/** The fault of a setting that is not set, and what to do. */
+export function missingSetting (name: string): string {
+  const fault = `the setting ${name} is not set`
+  if (name === 'JWT_SECRET') return `${fault}: put \`JWT_SECRET=\` and the output of \`openssl rand -base64 48\` into .env, beside the document`
+  if (secret.test(name)) return `${fault}: set it in the environment, or in .env beside the document`
+  return `${fault}: set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
 }
 
 /** Other braces in the text open no template. */

@@ -3,7 +3,7 @@ import { ExactNumber } from '../json/exact-number.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
-import { setting } from './environment.js'
+import { missingSetting, setting } from './environment.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { hasTemplate, type LiteralNode, parseOrFault, parseTemplate, type PathNode, type TemplateNode } from './template-parser.js'
 import type { CompiledValue, Reference, Scope } from './types.js'
@@ -253,9 +253,7 @@ function environmentPart (name: string, pointer: string, compilation: Compilatio
 
 function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
   const value = setting(env, name)
-  if (value === undefined && required) {
-    faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
-  }
+  if (value === undefined && required) faults.add(pointer, missingSetting(name))
   return value
 }
 

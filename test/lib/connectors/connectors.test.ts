@@ -126,7 +126,7 @@ t.test('a connector that could never be called is rejected with its place', asyn
     [
       'a missing setting',
       { credentials: { payment: { secretKey: '{{env.NONE}}' } } },
-      /^\/credentials\/payment\/secretKey: the environment setting NONE is not set/
+      /^\/credentials\/payment\/secretKey: the setting NONE is not set/
     ],
     [
       'credentials from a request',

@@ -538,7 +538,7 @@ t.test('invalid webhooks are reported as faults', async (t) => {
   t.match(faults({ ...good, workflow: undefined }), [/^\/webhooks\/0: the webhook has no effect/])
   t.match(faults({ ...good, provider: 'custom' }), [/^\/webhooks\/0\/header: missing/])
   t.match(faults({ ...good, header: 'x' }), [/^\/webhooks\/0\/header: only for `custom`/])
-  t.match(faults({ ...good, secret: '{{env.MISSING}}' }), [/^\/webhooks\/0\/secret: the environment setting MISSING is not set/])
+  t.match(faults({ ...good, secret: '{{env.MISSING}}' }), [/^\/webhooks\/0\/secret: the setting MISSING is not set/])
   t.match(faults({ ...good, secret: '' }), [/^\/webhooks\/0\/secret: /])
   t.match(faults({ ...good, secret: '{{body.a}}' }), [/^\/webhooks\/0\/secret: /])
   t.match(faults({ ...good, actions: [{ type: 'http', action: 'request', params: { method: 'GET', url: 'https://example.com' } }] }), [
