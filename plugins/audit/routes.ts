@@ -10,7 +10,7 @@ import { tenantIdOf, tenantIdPattern } from '../../lib/identity/tenant-ref.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
+import { isPlatformAdmin, platformOnly } from '../auth/access.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type AuditFilter, type AuditRow, maxCounted } from './store.js'
 
@@ -92,7 +92,7 @@ function tenantFilter (request: FastifyRequest & { readonly query: Static<typeof
   const { auth, tenant, query: { tenantId, deletedTenant } } = request
   const platform = auth !== null && isPlatformAdmin(auth)
   if (tenantId === undefined && deletedTenant === undefined) return tenant === null && platform ? {} : { tenant: tenantOf(request) }
-  if (!platform) throw insufficientPermissions()
+  if (!platform) throw platformOnly()
   if (tenant !== null) {
     throw invalidInput(
       `/query/${tenantId === undefined ? 'deletedTenant' : 'tenantId'}`,

@@ -61,9 +61,14 @@ export function refuseApiKeys (lack: string): ({ headers }: { readonly headers: 
   }
 }
 
-/** 403: the caller is known but not allowed. */
-export function insufficientPermissions (): TenantryError {
-  return failure('forbidden')
+/** 403: the caller is known but not allowed. `needs` says who is, such as `the role "admin"`. */
+export function insufficientPermissions (needs: string): TenantryError {
+  return failure('forbidden', { extras: { details: [{ path: '', message: `needs ${needs}`, keyword: 'role' }] } })
+}
+
+/** 403 of endpoints for administrators of the platform. */
+export function platformOnly (): TenantryError {
+  return insufficientPermissions('an administrator of the platform: the role "admin" in a token without `tenant_id`')
 }
 
 /**
@@ -84,10 +89,10 @@ export function requireCaller (request: CallerRequest, access: Access, permissio
       return
     case 'tenant-admin':
       if (callerOf(request).role === 'admin') return
-      if (permission === undefined) throw insufficientPermissions()
+      if (permission === undefined) throw insufficientPermissions('the role "admin"')
       return requirePermissions(request, [permission])
     case 'platform-admin':
-      if (!isPlatformAdmin(callerOf(request))) throw insufficientPermissions()
+      if (!isPlatformAdmin(callerOf(request))) throw platformOnly()
       return
     default:
       return access satisfies never
@@ -141,7 +146,7 @@ function requireAll (held: PermissionSet, permissions: readonly string[], caller
   const missing = permissions.filter((permission) => !grants(held, permission))
   if (missing.length === 0) return
   // A caller without a tenant must not see a tenant's permissions.
-  if (caller.tenant_id === undefined) throw insufficientPermissions()
+  if (caller.tenant_id === undefined) throw failure('forbidden')
   throw failure('forbidden', {
     extras: { details: missing.map((permission) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })) }
   })

@@ -146,7 +146,9 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
     const { fileId } = request.params
     const { createdBy } = await readable(request, fileId)
     const { role, sub } = callerOf(request)
-    if (role !== 'admin' && sub !== createdBy && !await hasPermission(request, 'files:delete')) throw insufficientPermissions()
+    if (role !== 'admin' && sub !== createdBy && !await hasPermission(request, 'files:delete')) {
+      throw insufficientPermissions('the uploader, the role "admin" or the permission "files:delete"')
+    }
     if (!await removal.delete(tenantOf(request), fileId, { actor: actorOf(request) })) throw failure('notFound')
     return { success: true }
   })

@@ -76,6 +76,9 @@ t.test("the role's permissions add to the caller's own, and are awaited if they 
 
 t.test('no permission replaces a role: `*` opens no platform endpoint', async (t) => {
   const caller = from({ sub: 'u', permissions: ['*'] }, new Set(['*', 'admin']))
-  t.throws(() => requireCaller(caller, 'platform-admin', 'tenants:write'), insufficient)
+  t.throws(() => requireCaller(caller, 'platform-admin', 'tenants:write'), {
+    ...insufficient,
+    extras: { details: [{ message: /needs an administrator of the platform: the role "admin" in a token without `tenant_id`/ }] }
+  })
   t.throws(() => requireCaller(caller, 'tenant-admin'), insufficient)
 })
