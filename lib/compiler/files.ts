@@ -1,6 +1,6 @@
 /** The files of a route's form: `multipart` and `request.files`. */
 import type { JsonSchema } from '../expressions/types.js'
-import { admitsType, type FileRules } from '../files/rules.js'
+import type { FileRules } from '../files/rules.js'
 import { bytesPerMB } from '../plans/plans.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
@@ -13,8 +13,8 @@ export interface CompiledFile {
   readonly maxBytes: number
   readonly required: boolean
   readonly bucket: string
-  /** The type is detected from the content. */
-  readonly accepts: (contentType: string) => boolean
+  /** The accepted types, which are detected from the content. Default: all. */
+  readonly types: readonly string[] | undefined
 }
 
 const maxFiles = 10 // per form
@@ -53,7 +53,7 @@ export function compileFiles (
         maxBytes: maxSizeMB === undefined ? Infinity : Math.floor(maxSizeMB * bytesPerMB),
         required,
         bucket,
-        accepts: (contentType: string) => admitsType(types, contentType)
+        types
       })
     })
   )

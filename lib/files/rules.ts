@@ -14,8 +14,8 @@ export function fileRulesOf ({ enabled = true, buckets = {}, onEntityDelete = 'k
 }
 
 /** `image/*` does not include SVG: it may contain scripts, and only the uploader declares the type. */
-export function admitsType (types: readonly string[] | undefined, contentType: string): boolean {
-  return types === undefined || types.some((type) => matches(type, contentType))
+export function admitsType (types: readonly string[], contentType: string): boolean {
+  return types.some((type) => matches(type, contentType))
 }
 
 function matches (type: string, contentType: string): boolean {

@@ -1,6 +1,5 @@
 /** The buckets of a document: the callers that may use them, the files that they accept, and the size limits of a file. */
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { admitsType } from '../../lib/files/rules.js'
 import { bytesPerMB, type Plan, type Plans, unlimited } from '../../lib/plans/plans.js'
 import type { Bucket as Declared } from '../../lib/schema/files.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -13,7 +12,8 @@ export interface Bucket {
   readonly maxBytes: number | null
   /** null: files do not expire. */
   readonly lifetimeMs: number | null
-  accepts(contentType: string): boolean
+  /** The accepted types. Default: all. */
+  readonly types: readonly string[] | undefined
 }
 
 export interface Buckets {
@@ -46,7 +46,7 @@ function bucketOf (name: string, { public: isPublic = false, permissions = [], t
     permissions,
     maxBytes: maxFileSizeMB === undefined ? null : Math.floor(maxFileSizeMB * bytesPerMB),
     lifetimeMs: lifetimeSeconds === undefined ? null : lifetimeSeconds * 1000,
-    accepts: (contentType) => admitsType(types, contentType)
+    types
   }
 }
 

@@ -11,6 +11,7 @@ import type { Kysely } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
+import { admitsType } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -50,7 +51,7 @@ export interface IncomingFile {
 }
 
 export interface Part extends PartLimit {
-  readonly accepts: (contentType: string) => boolean
+  readonly types: readonly string[] | undefined
 }
 
 /** An upload whose bytes are stored. Callers cannot read it yet. */
@@ -120,7 +121,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       )
       const judge = (contentType: string) => {
         if (bucket !== null) requireType(bucket, contentType)
-        if (part?.accepts(contentType) === false) throw typeRefused(`The part "${part.name}"`, contentType)
+        if (part !== undefined) refuseOtherTypes(`The part "${part.name}"`, part.types, contentType)
       }
       const intake = new Intake({ limit, hold, expected, declaredType, judge })
       await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
@@ -276,13 +277,13 @@ function expiryOf ({ lifetimeMs }: Bucket, at: Date): Date | null {
   return lifetimeMs === null ? null : new Date(at.getTime() + lifetimeMs)
 }
 
-export function requireType (bucket: Bucket, contentType: string): void {
-  if (bucket.accepts(contentType)) return
-  throw typeRefused(`The bucket "${bucket.name}"`, contentType)
+export function requireType ({ name, types }: Bucket, contentType: string): void {
+  refuseOtherTypes(`The bucket "${name}"`, types, contentType)
 }
 
-function typeRefused (owner: string, contentType: string): Error {
-  return failure('fileTypeRefused', { message: `${owner} does not accept files of the type ${contentType}` })
+function refuseOtherTypes (owner: string, types: readonly string[] | undefined, contentType: string): void {
+  if (types === undefined || admitsType(types, contentType)) return
+  throw failure('fileTypeRefused', { message: `${owner} does not accept files of the type ${contentType}: expected ${types.join(', ')}` })
 }
 
 /** A route may be open to callers without a token. */
