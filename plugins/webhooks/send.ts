@@ -82,7 +82,9 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
         return { delivered: false, status: null, error: 'the document no longer has a webhook with this name', again: null }
       }
       if (typeof target === 'string') return ended(null, target)
-      const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},"data":${data}}`
+      // Receivers of the platform get the events of all tenants.
+      const from = source === '' ? '' : `"tenant":${JSON.stringify(source)},`
+      const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},${from}"data":${data}}`
       const headers = {
         'content-type': 'application/json; charset=utf-8',
         'user-agent': 'tenantry-webhooks',

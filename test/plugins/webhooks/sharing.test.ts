@@ -36,7 +36,13 @@ test('a tenant receives only its own events, the platform those of all', async (
   await tell('', 'p')
   await until('all have received it', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
   t.strictSame([acme.values(), globex.values(), platform.values().sort()], [['a'], ['g', 'g'], ['a', 'g', 'p', 's']])
-  for (const request of platform.requests) t.match(verify(key, request), { type: 'entity.updated' })
+  const tenants = { a: 'acme', g: 'globex', s: 'silent', p: undefined }
+  for (const request of platform.requests) {
+    const event = Object(verify(key, request))
+    t.match(event, { type: 'entity.updated' })
+    t.equal(event.tenant, tenants[event.data.value as keyof typeof tenants], 'the tenant of the event')
+  }
+  t.notOk('tenant' in JSON.parse(acme.requests[0]?.body ?? ''), 'a tenant knows its name')
   t.equal(new Set(globex.requests.map(({ headers }) => headers['webhook-id'])).size, 1, 'one event, one id')
   await until(
     'nothing remains',
