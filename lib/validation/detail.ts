@@ -52,10 +52,11 @@ export function invalidInput (path: string, message: string, keyword: string): T
   return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
 }
 
-/** The first details of an error as texts, for callers that get one message. */
-export function detailTexts (details: unknown): string[] {
-  if (!Array.isArray(details)) return []
-  return details.filter(isRecord).slice(0, maxTexts).map(({ path, message }) => `${String(path)} ${String(message)}`.trim())
+/** The message of an error with its first details, for callers that get one text. */
+export function withDetails (message: string, details: unknown): string {
+  if (!Array.isArray(details) || details.length === 0) return message
+  const texts = details.filter(isRecord).slice(0, maxTexts).map(({ path, message }) => `${String(path)} ${String(message)}`.trim())
+  return `${message}: ${texts.join('; ')}`
 }
 
 /** The detail of an error; `base` is the part: `/body`. The ajv of the error must be `verbose`. */

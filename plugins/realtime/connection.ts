@@ -8,7 +8,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { detailTexts } from '../../lib/validation/detail.js'
+import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
@@ -308,13 +308,12 @@ export function serveConnection (
 
 function errorMessage (error: TenantryError, ref: Ref | undefined): string {
   const { statusCode, code, message, extras } = error
-  const details = detailTexts(extras['details'])
   return stringifyJson({
     type: 'error',
     ref,
     status: statusCode,
     code,
-    message: details.length === 0 ? message : `${message}: ${details.join('; ')}`,
+    message: withDetails(message, extras['details']),
     ...'upgrade' in extras && { upgrade: extras['upgrade'] },
     ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
   })

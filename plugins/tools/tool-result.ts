@@ -2,7 +2,7 @@
 import { failure, TenantryError } from '../../lib/errors.js'
 import { withExactTexts } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { detailTexts } from '../../lib/validation/detail.js'
+import { withDetails } from '../../lib/validation/detail.js'
 import type { ToolResult } from './types.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
@@ -34,6 +34,5 @@ export function errorOf (status: number, body: unknown): TenantryError {
   if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {
     return failure('toolFailed', { message: `The tool failed with the status ${status}` })
   }
-  const whole = [message, ...detailTexts(details)].join('; ')
-  return new TenantryError({ code, status, title: error, message }, { message: whole.slice(0, maxMessage) })
+  return new TenantryError({ code, status, title: error, message }, { message: withDetails(message, details).slice(0, maxMessage) })
 }

@@ -16,7 +16,7 @@ import { type Address, addressOf, type CompleteRun, type EndedRun } from './comp
 import { createDurableJournal } from './durable-journal.js'
 import { Interrupted } from './journal.js'
 import { noCaller } from './run-caller.js'
-import { runWorkflow, TurnOver } from './runner.js'
+import { runWorkflow, TurnOver, visibleError } from './runner.js'
 import { readDepth, readScope } from './serialization.js'
 import { type RunParts, runTask } from './service.js'
 import type { EarlierSteps, HeldRun, RunEnd, TakenRun } from './store.js'
@@ -110,7 +110,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     } catch (error) {
       if (error instanceof Interrupted || signal.aborted || isFailure(error, 'databaseUnavailable')) throw error
       if (!(error instanceof TenantryError)) log.error({ err: error }, 'a workflow failed unexpectedly')
-      return ended(failed(error instanceof TenantryError ? error : catalogue.internal))
+      return ended(failed(visibleError(error)))
     }
   }
 

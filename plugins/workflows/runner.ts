@@ -10,6 +10,7 @@ import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
 import type { ResultForm, Scope } from '../../lib/expressions/types.js'
 import { parseResult } from '../../lib/json/parse.js'
+import { withDetails } from '../../lib/validation/detail.js'
 import type { CompiledStep, CompiledWorkflow, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import { Interrupted, type StepOutcome } from './journal.js'
 import { type Clock, overdue, type RunContext, systemClock } from './run-context.js'
@@ -301,10 +302,14 @@ class Run {
   }
 }
 
-/** With the part of the error that callers may see. */
 function failedOf (error: unknown): StepOutcome {
-  const { message, code } = error instanceof TenantryError ? error : failure('internal')
-  return { status: 'failed', result: null, error: { message, code } }
+  return { status: 'failed', result: null, error: visibleError(error) }
+}
+
+/** The part of the error that callers may see. */
+export function visibleError (error: unknown): StoredError {
+  const { message, code, extras } = error instanceof TenantryError ? error : failure('internal')
+  return { message: withDetails(message, extras['details']), code }
 }
 
 /** The error is not in the catalogue: it is a fault of this server, for its log. */

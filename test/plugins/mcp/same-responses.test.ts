@@ -119,7 +119,7 @@ test('a tool returns the same as its route over HTTP, to each caller', async (t)
       } else if (response.statusCode >= 400) {
         const faults = (error.details ?? []).slice(0, 5).map(({ path, message }) => `${path} ${message}`)
         t.match(body, { result: { isError: true } }, label)
-        t.equal(textOf(body), `${[error.message, ...faults].join('; ')} (${error.code})`, label)
+        t.equal(textOf(body), `${error.message}${faults.length === 0 ? '' : `: ${faults.join('; ')}`} (${error.code})`, label)
       } else t.strictSame(JSON.parse(textOf(body)), response.json(), label)
     }
   }

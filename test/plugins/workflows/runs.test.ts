@@ -182,8 +182,8 @@ async function isItsUsers (t: Test): Promise<void> {
   const failing = await start({ ref: 'failing' })
   t.match(await ended(failing), {
     status: 'failed',
-    error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' },
-    steps: [{ id: 'write', status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } }, { id: 'never', status: 'skipped' }]
+    error: { code: 'TENANTRY_CONSTRAINT_VIOLATED', message: /table: .*title must have a value/ },
+    steps: [{ id: 'write', status: 'failed', error: { code: 'TENANTRY_CONSTRAINT_VIOLATED', message: /title must have a value/ } }, { id: 'never', status: 'skipped' }]
   })
   t.same(
     (await run("select action, user_id, target from tenantry.audit_log where action like 'workflow.%' and tenant_id = 'a' order by id"))
