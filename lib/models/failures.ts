@@ -58,11 +58,11 @@ export function connectionFailure (error: unknown): TenantryError {
 }
 
 /** The error for a response that the SDK cannot read. */
-export function unreadable (error: unknown): TenantryError {
+export function unreadable (error: unknown, expected?: string): TenantryError {
   if (error instanceof TenantryError) return error
   const name = error instanceof Error ? error.name : typeof error
   return failure('providerFailed', {
-    message: 'The response of the provider cannot be read',
+    message: `The response of the provider cannot be read${expected === undefined ? '' : `: expected ${expected}`}`,
     cause: new Error(`the response of the provider cannot be read: ${name.slice(0, 100)}`)
   })
 }

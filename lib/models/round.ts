@@ -2,6 +2,7 @@
 import type { LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage, SharedV3ProviderMetadata } from '@ai-sdk/provider'
 import { failure } from '../errors.js'
 import { jsonIn } from '../json/plain-value.js'
+import { unreadable } from './failures.js'
 import { countTokens, type Tokens } from './tokens.js'
 
 type AssistantParts = Extract<LanguageModelV3Prompt[number], { role: 'assistant' }>['content']
@@ -66,6 +67,8 @@ export class Received {
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
         break
       case 'error':
+        // An error of the SDK, which cannot read the response. What the provider itself sends is no Error.
+        if (part.error instanceof Error) throw unreadable(part.error, 'a complete stream of server-sent events')
         throw failure('providerFailed', { message: 'The provider ended its response with an error' })
     }
   }

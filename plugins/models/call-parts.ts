@@ -30,7 +30,8 @@ export function failedCall (
 ): TenantryError {
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)
   figures.failed(info, error.code)
-  log.warn({ tenant, provider: info.provider, model: info.id, code: error.code, cause: error.cause }, 'a call of a model failed')
+  const { code, message: reason, cause } = error
+  log.warn({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
   return error
 }
 
