@@ -1,7 +1,7 @@
 /** Fails the start if a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
 import { subscribe } from 'node:diagnostics_channel'
 import { METHODS, type Server } from 'node:http'
-import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
+import type { FastifyContextConfig, FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import findMyWay, { type HTTPMethod } from 'find-my-way'
 import { failure, type TenantryError } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
@@ -215,9 +215,18 @@ function routerOf (urls: ReadonlyMap<HTTPMethod, ReadonlySet<string>>) {
   return (method: HTTPMethod, url: string) => router.find(method, url) !== null
 }
 
-/** 405: the path has these methods. */
-export function methodNotAllowed (methods: Iterable<string>): TenantryError {
-  return failure('methodNotAllowed', { headers: { allow: [...methods].join(', ') } })
+/** A browser asks whether a page of another origin may send a request. */
+export function isPreflight ({ method, headers }: FastifyRequest): boolean {
+  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
+}
+
+/** 405: the path has these methods. The preflight of an allowed origin is answered earlier. */
+export function methodNotAllowed (methods: Iterable<string>, request: FastifyRequest): TenantryError {
+  const message = `pages of the origin ${request.headers.origin ?? 'none'} may not call the API: list the origin in \`cors.origins\``
+  return failure('methodNotAllowed', {
+    headers: { allow: [...methods].join(', ') },
+    ...isPreflight(request) && { extras: { details: [{ path: '', message, keyword: 'cors' }] } }
+  })
 }
 
 /** A method that Node's parser knows. */

@@ -44,7 +44,7 @@ export default definePlugin<ConventionsOptions>({
       const methods = paths.methodsOf(request.url)
       // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
       if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
-      throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { extras: { details: [noRoute] } })
+      throw methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
     })
     return undefined
   }

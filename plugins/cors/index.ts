@@ -7,7 +7,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { reservedBy } from '../../lib/document/reserved.js'
 import { checkCors } from '../../lib/document/rules/sections.js'
 import { addVary } from '../../lib/http/caching.js'
-import { routePathsOf } from '../../lib/http/guards.js'
+import { isPreflight, routePathsOf } from '../../lib/http/guards.js'
 import { createOriginMatch } from '../../lib/http/origins.js'
 import { isTenantId, type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -155,10 +155,6 @@ function completed (options: CorsOptions): Cors {
   const section = { origins, credentials, maxAge, exposedHeaders }
   withoutFaults((faults) => checkCors(section, faults))
   return section
-}
-
-function isPreflight ({ method, headers }: FastifyRequest): boolean {
-  return method === 'OPTIONS' && headers['access-control-request-method'] !== undefined
 }
 
 /**

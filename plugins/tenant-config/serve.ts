@@ -58,7 +58,7 @@ export async function serveTenantRoutes (
       const isAnonymous = request.auth === null
       if (isAnonymous && request.headers['x-tenant-id'] === undefined) return false
       const own = methodsOf(path, ({ declared }) => !isAnonymous || !asksForToken(declared))
-      if (own.size > 0) throw methodNotAllowed(new Set([...own, ...paths.methodsOf(request.url)].sort()))
+      if (own.size > 0) throw methodNotAllowed(new Set([...own, ...paths.methodsOf(request.url)].sort()), request)
       return false
     }
     const { value: route, params } = met

@@ -136,7 +136,11 @@ test('credentials and any origin are supported', async (t) => {
 
 test('without the section CORS is off', async (t) => {
   const ask = caller(t, await testServer(t, { routes: document.routes ?? [] }))
-  t.equal((await preflight(ask, '/hello', app)).status, 405)
+  t.match(await preflight(ask, '/hello', app), {
+    status: 405,
+    body: { details: [{ message: `pages of the origin ${app} may not call the API: list the origin in \`cors.origins\`` }] }
+  })
+  t.notOk('details' in (await ask('OPTIONS /hello')).body, 'no preflight')
   t.notOk((await ask('GET /hello', { headers: { origin: app } })).headers['access-control-allow-origin'])
 })
 
