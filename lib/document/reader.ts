@@ -140,7 +140,7 @@ function readString (node: SchemaNode, value: string, pointer: string, { faults 
   // Characters as JSON Schema counts them: code points, of which there are never more than units.
   const length = value.length > maxLength || minLength > 1 ? lengthOf(value) : value.length
   if (length < minLength) {
-    faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected at least ${minLength} characters`)
+    faults.add(pointer, minLength === 1 ? 'expected a string that is not empty' : `expected ${node.expected ?? `at least ${minLength} characters`}`)
   } else if (length > maxLength) faults.add(pointer, `expected at most ${maxLength} characters`)
   else if (pattern !== undefined && !compiled(pattern).test(value)) {
     faults.add(pointer, `expected ${node.expected ?? `a string that matches ${pattern}`}`)

@@ -121,6 +121,7 @@ export const Schedule = ClosedObject({
   cron: Type.String({
     minLength: 9,
     maxLength: 200,
+    expected: 'five fields, such as `30 6 * * 1-5`',
     text: 'literal',
     description:
       'The minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. For tenants, times must be at least 5 minutes apart.'

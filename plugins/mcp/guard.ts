@@ -30,8 +30,8 @@ export function createGuard (url: string, origins: () => AllowedOrigins | null, 
   return {
     checkHost (request, _reply, done) {
       // Behind a trusted proxy, this is the host in X-Forwarded-Host.
-      if (!hosts.has(request.host)) throw failure('forbidden', { message: 'The Host header does not match the host of `mcp.url`' })
-      done()
+      if (hosts.has(request.host)) return done()
+      throw failure('forbidden', { message: `The Host header does not match the host of \`mcp.url\`: expected ${host}` })
     },
 
     checkOrigin (request, _reply, done) {

@@ -184,7 +184,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       const { table: name, ref, since } = request
       await identity.count()
       const watched = tableOf(name)
-      if (watched === undefined) throw invalid('/table', 'is not a table that can be watched')
+      if (watched === undefined) throw invalid('/table', 'is not a table that can be watched: `realtime.tables` of the document lists them')
       const permissions = listed[name]?.permissions ?? []
       await allows(identity, permissions)
       await requireTrigger(name)

@@ -221,6 +221,10 @@ test('a platform schedule that cannot run is a fault of the document', async (t)
       '/workflows/0/schedule: a scheduled run has no tenant here, but the workflow uses rows of tenants: move the schedule to the documents of tenants'
     ],
     [
+      { ...workflows[0]!, schedule: { cron: '0 0 * *' } },
+      '/workflows/0/schedule/cron: expected five fields, such as `30 6 * * 1-5`'
+    ],
+    [
       { ...workflows[0]!, schedule: { cron: '0 0 30 2 *' } },
       '/workflows/0/schedule/cron: the date never occurs: the workflow would never run'
     ],
