@@ -1,5 +1,6 @@
 /** Stores documents in SQL, with an index of their vectors. */
 import { randomUUID } from 'node:crypto'
+import { isFailure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { DocumentRecords } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
@@ -42,7 +43,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         await index.write(tenant, document, null)
       }
       const at = new Date(now())
-      const replaced = await dbFor(tenant).transaction().execute(async (transaction) => {
+      const writing = dbFor(tenant).transaction().execute(async (transaction) => {
         const replaced = await records.write(transaction, tenant, document, at, only)
         if (replaced === null) return null
         if (index.external) {
@@ -54,6 +55,11 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         }
         await also?.(transaction, replaced.version === null)
         return replaced
+      })
+      const replaced = await writing.catch(async (error: unknown) => {
+        // The deletion of the tenant has removed the mark, perhaps before the vectors were written.
+        if (index.external && isFailure(error, 'tenantUnknown')) await discard(tenant, id, version)
+        throw error
       })
       const old = replaced === null ? version : replaced.version
       if (index.external && old !== null) await discard(tenant, id, old)

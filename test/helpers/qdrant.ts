@@ -30,8 +30,8 @@ export interface Qdrant {
   readonly collections: ReadonlyMap<string, Collection>
   /** `METHOD /path` of each request. */
   readonly requests: string[]
-  /** A request for which this throws gets a 500. */
-  fails: (request: string) => boolean
+  /** A request for which this is true gets a 500. Others wait for its promise. */
+  fails: (request: string) => boolean | Promise<boolean>
 }
 
 const updated = { operation_id: 1, status: 'completed' }
@@ -95,7 +95,7 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
     const body: unknown = sent === '' ? undefined : JSON.parse(sent)
     requests.push(`${method} ${path}`)
     if (request.headers['api-key'] !== apiKey) return [403, { status: { error: 'Forbidden' } }]
-    if (state.fails(`${method} ${path}`)) return [500, { status: { error: 'a fault with internal text' } }]
+    if (await state.fails(`${method} ${path}`)) return [500, { status: { error: 'a fault with internal text' } }]
     try {
       const result = resultOf(method, path, Object(body))
       if (result === undefined) return [404, { status: { error: 'Not found' } }]

@@ -5,12 +5,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { atOnce } from '../../helpers/at-once.js'
+import { gate } from '../../helpers/gate.js'
 import { fakeModels } from '../../helpers/models.js'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
-import type { Ask } from '../../http/caller.js'
+import { type Ask, refused } from '../../http/caller.js'
 import { open } from './app.js'
 
 const text = (document: string, id?: string) => ({ contentType: 'text/plain', document, ...id !== undefined && { id } })
@@ -96,9 +97,9 @@ test('batches', async (t) => {
 
 test('a batch of a killed process is continued by another one, and no document is stored twice', async (t) => {
   const { connectionString } = await pgvectorDatabase(t)
-  const gate = join(t.testdir(), 'gate')
+  const gateFile = join(t.testdir(), 'gate')
   const { app, as } = await open(t, { engine: { postgres: { connectionString } }, workers: 0 })
-  const env = { TEST_DATABASE: connectionString, TEST_GATE: gate }
+  const env = { TEST_DATABASE: connectionString, TEST_GATE: gateFile }
   const first = await startProgram(t, 'test/programs/embeddings.ts', env)
   const documents = Array.from({ length: 6 }, (_, index) => text(index === 3 ? 'stop here' : `document ${index}`))
   const acme = as('acme')
@@ -106,7 +107,7 @@ test('a batch of a killed process is continued by another one, and no document i
   await until(async () => first.output(), (output) => output.includes('the document that stops'))
   t.match((await acme(`GET ${String(body['statusUrl'])}`)).body, { status: 'running', done: 3 })
   await first.stop('SIGKILL')
-  await writeFile(gate, '')
+  await writeFile(gateFile, '')
   await startProgram(t, 'test/programs/embeddings.ts', env)
   t.match(await ended(acme, body['statusUrl']), { status: 'completed', done: 6, failed: [] })
   t.match((await acme('GET /agent/embeddings/documents')).body, { pagination: { total: 6 } })
@@ -146,6 +147,27 @@ test('another model', (t) =>
       t.same(entries, [{ tenant_id: 'acme', target: 'pump' }, { tenant_id: 'globex', target: 'pump' }])
       await app.close()
       await (await open(t, { engine, models, dimensions: 32 })).app.close()
+    },
+
+    'a document whose tenant is deleted while it is written leaves no vectors': async (t) => {
+      const { connectionString } = await postgresDatabase(t)
+      const qdrant = await qdrantServer(t)
+      const vectorStore = { provider: 'qdrant' as const, url: qdrant.url, apiKey: qdrant.apiKey }
+      const { app, as } = await open(t, { engine: { postgres: { connectionString } }, vectorStore })
+      const [reached, written] = [gate(), gate()]
+      qdrant.fails = async (request) => {
+        if (request !== 'PUT /collections/tenantry/points') return false
+        reached.open()
+        await written.opened
+        return false
+      }
+      const late = as('acme')('POST /agent/embeddings/document', { body: text('a late pump', 'pump') })
+      await reached.opened
+      await app.tenants.delete('acme')
+      written.open()
+      refused(t, await late, 404, 'TENANT_UNKNOWN')
+      t.equal(qdrant.collections.get('tenantry')?.points.size, 0)
+      t.same(await app.db.selectFrom('tenantry.agent_stale_vectors').selectAll().execute(), [])
     },
 
     'a move to Qdrant reindexes the documents, and its errors contain no text of them': async (t) => {
