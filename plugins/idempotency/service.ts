@@ -9,7 +9,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, markStatement, responseStatement } from './store.js'
+import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, lostStatement, markStatement, responseStatement } from './store.js'
 
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
 
@@ -32,6 +32,12 @@ interface IdempotencyParts {
   /** null without a master key. */
   readonly cipher: SecretCipher | null
   readonly log: Pick<FastifyBaseLogger, 'warn'>
+}
+
+interface ClaimKind {
+  readonly encrypted: boolean
+  /** Its caller has no credentials. */
+  readonly isAnonymous: boolean
 }
 
 export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Idempotency {
@@ -63,10 +69,11 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
     throw isLeased ? requestRunning() : failure('idempotencyAnswerLost')
   }
 
-  function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
+  function claimOf (holding: Holding, fingerprint: string, { encrypted, isAnonymous }: ClaimKind): Claim {
     let isKept = false
+    const isTooLarge = ({ body }: KeptResponse) => Buffer.byteLength(body) > maxResponseBytes
     const keeping = (response: KeptResponse) => {
-      if (Buffer.byteLength(response.body) > maxResponseBytes) return null
+      if (isTooLarge(response)) return null
       return responseStatement(holding, response, sealed(holding, fingerprint + response.body, encrypted))
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
@@ -74,19 +81,18 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
         log.warn({ err, tenant: holding.tenant }, 'the response of a request with an idempotency key could not be stored')
       )
     }
-    const mark = markStatement(holding)
 
     return {
-      mark,
+      mark: markStatement(holding),
       keeping,
       kept () {
         isKept = true
       },
       async answered (response) {
-        quota.keep(holding.tenant, response.body.length)
+        if (!isTooLarge(response)) quota.keep(holding.tenant, isAnonymous, response.body.length)
         if (isKept) return
         // Marked as written even without a response, so that the key is not free.
-        await quietly(store.run(holding, keeping(response) ?? mark))
+        await quietly(store.run(holding, keeping(response) ?? lostStatement(holding)))
       },
       failed: () => quietly(store.release(holding))
     }
@@ -98,15 +104,16 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
     async claim (request, key, { encrypted }) {
       const { auth = null, tenant } = request
       const holding = { tenant: tenantOrPlatform(tenant), id: idOf(request, key), holder: randomUUID() }
+      const isAnonymous = auth === null
       const fingerprint = fingerprintOf(request)
       const content = sealed(holding, fingerprint, encrypted)
       for (let tries = 0; tries < maxTries; tries++) {
-        const found = await store.take({ ...holding, isAnonymous: auth === null, encrypted, content })
+        const found = await store.take({ ...holding, isAnonymous, encrypted, content })
         if (found === undefined) continue
         if (found !== 'taken') return responseOf(holding, found, fingerprint)
-        const claim = claimOf(holding, fingerprint, encrypted)
+        const claim = claimOf(holding, fingerprint, { encrypted, isAnonymous })
         try {
-          await quota.take(holding.tenant, auth === null)
+          await quota.take(holding.tenant, isAnonymous)
         } catch (error) {
           await claim.failed()
           throw error

@@ -29,10 +29,14 @@ export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys']
   readonly isLeased: boolean
 }
 
-/** The number of keys and bytes that a tenant has stored. */
+/** The keys and bytes that a tenant has stored. */
 interface KeyTotals {
-  callers: number
-  anonymous: number
+  readonly callers: KeyTotal
+  readonly anonymous: KeyTotal
+}
+
+interface KeyTotal {
+  keys: number
   bytes: number
 }
 
@@ -58,6 +62,14 @@ export function responseStatement (
     text:
       `update ${table} set state = 'answered', status = $4, headers = $5::jsonb, content = $6 where ${own} and state in ('running', 'written') returning true as marked`,
     values: [tenant, id, holder, status, JSON.stringify(headers), content]
+  }
+}
+
+/** Marks the claim of a request that has ended as written, without its response. */
+export function lostStatement ({ tenant, id, holder }: Holding): IdempotencyClaim['mark'] {
+  return {
+    text: `update ${table} set state = 'written', leased_until = now() where ${own} and state in ('running', 'written')`,
+    values: [tenant, id, holder]
   }
 }
 
@@ -92,18 +104,20 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
       await dbFor(tenant).executeQuery(CompiledQuery.raw(text, [...values]))
     },
 
-    /** Frees the key of a request that has written nothing. */
+    /** Frees the key of a request that has ended and has written nothing. If it has written, ends its lease. */
     async release ({ tenant, id, holder }: Holding): Promise<void> {
-      await sql`delete from tenantry.idempotency_keys
-        where tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid and state = 'running'`.execute(dbFor(tenant))
+      const held = sql`tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid`
+      await sql`with freed as (delete from tenantry.idempotency_keys where ${held} and state = 'running')
+        update tenantry.idempotency_keys set leased_until = now() where ${held} and state = 'written'`.execute(dbFor(tenant))
     },
 
     async kept (tenant: Owner): Promise<KeyTotals> {
-      const { rows: [row] } = await sql<
-        KeyTotals
-      >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as anonymous, coalesce(sum(octet_length(content)), 0)::float8 as bytes
-        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now()`.execute(dbFor(tenant))
-      return row ?? { callers: 0, anonymous: 0, bytes: 0 }
+      const { rows } = await sql<
+        KeyTotal & { stranger: boolean }
+      >`select stranger, count(*)::int as keys, coalesce(sum(octet_length(content)), 0)::float8 as bytes
+        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now() group by stranger`.execute(dbFor(tenant))
+      const totalOf = (anonymous: boolean) => rows.find(({ stranger }) => stranger === anonymous) ?? { keys: 0, bytes: 0 }
+      return { callers: totalOf(false), anonymous: totalOf(true) }
     },
 
     async sweep (): Promise<void> {
@@ -115,34 +129,36 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
 export type IdempotencyStore = ReturnType<typeof createIdempotencyStore>
 
 export const maxKeys = 10_000 // of a tenant, by callers with credentials
-export const maxAnonymousKeys = 1000 // of a tenant, by callers without credentials, so that they cannot use up the keys of others
-export const maxBytes = 33_554_432 // of a tenant
+export const maxBytes = 33_554_432
+// Callers without credentials have bounds of their own, so that they cannot use up those of others.
+export const maxAnonymousKeys = 1000
+export const maxAnonymousBytes = 4_194_304
 
 const maxAge = 10_000 // ms after which the figures are read again
 const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = 60 // s
 
-export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number = Date.now) {
+export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now?: () => number) {
   const known = createAsyncCache<KeyTotals, Owner>({
     max: maxTenants,
     maxAgeMs: maxAge,
     load: (tenant) => store.kept(tenant),
-    now
+    ...now !== undefined && { now }
   })
 
   return {
     /** Counts the key. Throws `idempotencyFull` beyond the limit. */
     async take (tenant: Owner, isAnonymous: boolean): Promise<void> {
-      const figures = await known.get(tenant)
-      const isFull = figures.bytes >= maxBytes || (isAnonymous ? figures.anonymous >= maxAnonymousKeys : figures.callers >= maxKeys)
-      if (isFull) throw failure('idempotencyFull', retryIn(retryAfter))
-      if (isAnonymous) figures.anonymous++
-      else figures.callers++
+      const { callers, anonymous } = await known.get(tenant)
+      const total = isAnonymous ? anonymous : callers
+      const [keys, bytes] = isAnonymous ? [maxAnonymousKeys, maxAnonymousBytes] : [maxKeys, maxBytes]
+      if (total.keys >= keys || total.bytes >= bytes) throw failure('idempotencyFull', retryIn(retryAfter))
+      total.keys++
     },
-    /** Counts bytes of a response. */
-    keep (tenant: Owner, bytes: number): void {
+    /** Counts bytes of a stored response. */
+    keep (tenant: Owner, isAnonymous: boolean, bytes: number): void {
       const figures = known.peek(tenant)
-      if (figures !== undefined) figures.bytes += bytes
+      if (figures !== undefined) figures[isAnonymous ? 'anonymous' : 'callers'].bytes += bytes
     }
   }
 }

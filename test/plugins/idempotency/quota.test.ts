@@ -7,7 +7,7 @@ test('concurrent keys of a tenant are counted together, after one look at the st
   const quota = createKeyQuota({
     async kept () {
       looks++
-      return { callers: stored, anonymous: 0, bytes: 0 }
+      return { callers: { keys: stored, bytes: 0 }, anonymous: { keys: 0, bytes: 0 } }
     }
   }, () => time)
   const take = async () => await Promise.allSettled([1, 2, 3].map(() => quota.take(tenantRef('acme'), false)))

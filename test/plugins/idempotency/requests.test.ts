@@ -143,14 +143,6 @@ test('a request repeated with its key is executed once', (t) =>
       const { status } = await acme('POST /called', { body: { text: 'called' }, ...under('c') })
       t.ok(status >= 500, `the service is down: ${status}`)
       t.equal(await notesOf(t, app), before + 1)
-      refused(
-        t,
-        await acme('POST /called', { body: { text: 'called' }, ...under('c') }),
-        409,
-        'IDEMPOTENCY_RUNNING',
-        'its outcome is not known yet'
-      )
-      await pass(app, 121)
       refused(t, await acme('POST /called', { body: { text: 'called' }, ...under('c') }), 409, 'IDEMPOTENCY_ANSWER_LOST')
       t.equal(await notesOf(t, app), before + 1)
     })
