@@ -58,7 +58,7 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
       exists(kind, tenant, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`),
 
     /** The subject has authenticated: its attempts are deleted. */
-    async reset ({ kind }: AttemptRule, tenant: Owner, subject: string, db = dbFor(tenant)): Promise<void> {
+    async reset ({ kind }: Pick<AttemptRule, 'kind'>, tenant: Owner, subject: string, db = dbFor(tenant)): Promise<void> {
       await sql`delete from tenantry.attempts where ${rowOf(kind, tenant, subject)}`.execute(db)
     },
 
@@ -75,6 +75,15 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
         values (${tenant}, ${kind}, ${digest(subject)}, '{}', ${new Date(now() + ms)})
         on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at
         where a.ends_at < excluded.ends_at - interval '1 day'`.execute(dbFor(tenant))
+    },
+
+    /** Takes the subject's only place for that many milliseconds, by the clock of the database; false if it is taken. `reset` frees it. */
+    async hold (kind: string, tenant: Owner, subject: string, ms: number): Promise<boolean> {
+      const { rows } = await sql`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
+        values (${tenant}, ${kind}, ${digest(subject)}, '{}', now() + ${ms} * interval '1 ms')
+        on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at where a.ends_at <= now()
+        returning true`.execute(dbFor(tenant))
+      return rows.length > 0
     },
 
     isRemembered: (kind: string, tenant: Owner, subject: string) => exists(kind, tenant, subject, sql`ends_at > ${new Date(now())}`),

@@ -2,7 +2,7 @@
  * `POST /billing/upgrade`: starts a checkout, or changes the tenant's subscription. Nothing is bought twice: the provider is asked first
  * for the tenant's subscriptions, and a tenant has one request at a time.
  */
-import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
+import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -13,8 +13,8 @@ import { lowestPlan } from './resolve-plan.js'
 import type { Billing, BillingParts, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
 
-/** One at a time: an interrupted request frees its place after the window. */
-const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }
+/** One at a time: the place of an interrupted request is free after that time. */
+const oneAtATime = { kind: 'billing.upgrade', heldMs: 60_000 }
 
 export interface UpgradeInput extends Sale {
   readonly tenant: Owner
@@ -148,17 +148,13 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    try {
-      await attempts.consume(oneAtATime, tenant, tenant)
-    } catch (error) {
-      throw isFailure(error, 'tooManyAttempts')
-        ? failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
-        : error
+    if (!await attempts.hold(oneAtATime.kind, tenant, tenant, oneAtATime.heldMs)) {
+      throw failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
     }
     try {
       return await upgrade(provider, input)
     } finally {
-      // The change stays done, and the place is free after the window in any case.
+      // The change stays done, and the place is free after a minute in any case.
       await attempts.reset(oneAtATime, tenant, tenant).catch((err: unknown) =>
         log.warn({ err, tenant }, 'the lock of an upgrade could not be released; it expires in a minute')
       )

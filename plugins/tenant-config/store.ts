@@ -2,6 +2,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
+import { databaseTime } from '../../lib/database/sql.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
@@ -74,7 +75,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
             select version, row_number() over newest as place, sum(pg_column_size(document)) over newest as bytes
             from tenantry.tenant_configs where tenant_id = ${tenant} window newest as (order by version desc)
           ) kept where place > ${keptVersions} or bytes > ${keptBytes})`.execute(transaction)
-        await saveSchedules(transaction, tenant, workflows, new Date())
+        await saveSchedules(transaction, tenant, workflows, await databaseTime(transaction))
         await writeAudit(transaction, {
           tenant,
           action: 'config.save',

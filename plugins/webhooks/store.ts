@@ -1,4 +1,7 @@
-/** Deliveries in the database: due ones, their results, and their log. All times come from the caller's clock. */
+/**
+ * Deliveries in the database: due ones, their results, and their log. Times come from the caller's clock, except the ends of leases: those
+ * follow the clock of the database, since the clocks of processes may differ.
+ */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
@@ -84,6 +87,7 @@ export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promis
 export function takeStatement ({ now, holder, platform, tenants, each }: Taking): RawBuilder<Attempt> {
   // Steps through the lines by the index, so that the cost of a look does not grow with a line's deliveries. The order by all columns is
   // that of the index, so that the planner uses it whatever the statistics say.
+  const isDue = sql`next_attempt_at <= greatest(${now}, now()) and next_attempt_at <= case when holder is null then ${now} else now() end`
   return sql<Attempt>`
     with recursive sources as (
       (select source from tenantry.webhook_deliveries where tenant_id = '' and next_attempt_at is not null and source >= ${platform.from}
@@ -102,17 +106,17 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
     ), chosen as (
       select id from (
         (select due.id from sources, lateral (
-          select id from tenantry.webhook_deliveries where tenant_id = '' and source = sources.source and next_attempt_at <= ${now}
+          select id from tenantry.webhook_deliveries where tenant_id = '' and source = sources.source and ${isDue}
           order by next_attempt_at limit ${each}::int for update skip locked) due
         where sources.source <> all (${platform.full}::text[]) limit ${platform.room}::int)
         union all
         (select due.id from owners, lateral (
-          select id from tenantry.webhook_deliveries where tenant_id = owners.tenant_id and source = '' and next_attempt_at <= ${now}
+          select id from tenantry.webhook_deliveries where tenant_id = owners.tenant_id and source = '' and ${isDue}
           order by next_attempt_at limit ${each}::int for update skip locked) due
         where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
       ) either limit ${tenants.room}::int
     ), taken as (
-      update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(now.getTime() + leaseMs)}, holder = ${holder}::uuid, attempts = attempts + 1
+      update tenantry.webhook_deliveries d set next_attempt_at = now() + ${leaseMs} * interval '1 ms', holder = ${holder}::uuid, attempts = attempts + 1
       from chosen where d.id = chosen.id
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )

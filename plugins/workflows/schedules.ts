@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import { repeat } from '../../lib/concurrency/repeat.js'
 import { isOutage } from '../../lib/database/failures.js'
-import { tenantColumn } from '../../lib/database/sql.js'
+import { databaseTime, tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isFailure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
@@ -152,7 +152,8 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
     watch: (): () => Promise<void> =>
       repeat(async () => {
-        await startDue(new Date()).catch((err: unknown) => log.debug({ err }, 'the schedules of workflows could not be read: retrying'))
+        await databaseTime(db).then(startDue)
+          .catch((err: unknown) => log.debug({ err }, 'the schedules of workflows could not be read: retrying'))
         return pollMs
       })
   }

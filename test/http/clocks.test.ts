@@ -1,16 +1,22 @@
 import { createHmac } from 'node:crypto'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { gate } from '../helpers/gate.js'
 import { clockAhead, startInstance } from '../helpers/instances.js'
 import { secretText } from '../helpers/log-scan.js'
+import { payprovWorld } from '../helpers/payprov/index.js'
 import { postgresSection } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
 import { type TestDocument, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { until } from '../helpers/until.js'
+import { envOf, sellAll } from '../plugins/billing/app.js'
 import { caller, refused, remoteCaller } from './caller.js'
 
 const secret = secretText('the secret of a webhook', 'a signing secret')
+
+const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
+const tables: TestDocument['tables'] = { notes: { tenantScoped: true, columns: { id } }, settings: { columns: { id } } }
 
 const documentOf = (baseUrl: string): TestDocument => ({
   customIntegrations: [{ name: 'service', baseUrl, actions: { call: { method: 'POST', path: '/' } } }],
@@ -51,4 +57,34 @@ test('a server whose clock is five minutes ahead repeats nothing that another se
   refused(t, delivered, 409, 'STATE_CONFLICT')
   for (const response of await Promise.all(running)) t.equal(response.status, 200)
   t.equal(service.requests.length, 2)
+})
+
+test('a server whose clock is five minutes ahead delays no schedule, and buys no plan beside another server', async (t) => {
+  const engine = await postgresSection(t)
+  const world = await payprovWorld(t, { now: Date.now() })
+  const env = envOf('payprov', world, sellAll(world))
+  const workflow = (id: string, table: string): NonNullable<TestDocument['workflows']>[number] => ({
+    id,
+    schedule: { cron: '*/5 * * * *' },
+    steps: [{ id: 'read', type: 'database', operation: 'select', table }]
+  })
+  const document: TestDocument = { tables, queue: { workers: 1 }, workflows: [workflow('platform', 'settings')] }
+  const ahead = await startInstance(t, document, engine, { ...env, ...clockAhead })
+  const app = await testServer(t, { ...document, queue: { workers: 0 } }, { engine, env, tenants: [{ id: 'acme', plan: 'enterprise' }] })
+  const token = signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada', email: 'ada@acme.example' })
+  const [acme, acmeAhead] = [caller(t, app, { token }), remoteCaller(t, ahead.address, { token })]
+
+  t.match(await acmeAhead('POST /tenant/config', { body: { workflows: [workflow('own', 'notes')] } }), { status: 200 })
+  const schedules = async () => (await sql<{ isLate: boolean }>`select next_at > now() + interval '5 minutes' as "isLate" from tenantry.workflow_schedules`.execute(app.db)).rows
+  await until('the schedule of the platform is stored too', async () => (await schedules()).length === 2)
+  t.strictSame((await schedules()).map(({ isLate }) => isLate), [false, false])
+
+  const plan = { body: { targetPlan: 'pro', billingCycle: 'monthly' } }
+  world.forget()
+  // Delays the first upgrade until the second one arrives.
+  world.misfortune({ status: 429, retryAfter: 1 })
+  const first = acme('POST /billing/upgrade', plan)
+  await until('the first upgrade is running', () => world.calls.length > 0)
+  refused(t, await acmeAhead('POST /billing/upgrade', plan), 409, 'CONFLICT')
+  t.match(await first, { status: 200 })
 })

@@ -1,10 +1,13 @@
 /** Tenants, the platform and several processes share the sending of webhooks. */
+import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys, parseMasterKey } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { takeDue } from '../../../plugins/webhooks/store.js'
 import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -111,20 +114,26 @@ test("a receiver that hangs uses only its tenant's slots", async (t) => {
 test("a dead process's deliveries are taken over, and its late results are ignored", async (t) => {
   const hears = await receiver(t)
   const engine = await own(t)
-  const clock = fakeClock(Date.now())
   const tenants = { acme: [to(hears)] }
   const held: ServerResponse[] = []
   hears.respond = (_request, response) => {
     held.push(response)
   }
-  const first = await open(t, engine, { clock, tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
+  const first = await open(t, engine, { tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
   await first.tell('acme', 1, 2)
   await until('the first has it', () => held.length === 1)
+  const clock = fakeClock(Date.now() + 300_000)
   const second = await open(t, engine, { clock, tenants, timeoutMs: 20_000 })
   hears.respond = (_request, response) => {
     response.end()
   }
-  second.forward(31_000)
+  const room = { from: '', full: [], room: 64 }
+  const taken = await takeDue(second.app.db, { now: new Date(clock.now()), holder: randomUUID(), platform: room, tenants: room, each: 4 })
+  t.strictSame(taken, [], 'a clock that is ahead ends no lease')
+  await sql`update tenantry.webhook_deliveries set next_attempt_at = next_attempt_at - interval '31 seconds' where holder is not null`.execute(
+    second.app.db
+  )
+  second.forward(0)
   await until('the second has delivered both', () => hears.requests.length === 3)
   t.strictSame(hears.values(), [1, 1, 2])
   const log = async () =>
