@@ -24,6 +24,18 @@ export function createApi ({ token, apiKey, tenant, ...options }: ApiOptions): C
     }
   })
   return api
+}
+
+/** The body as a form with files: \`api.POST('/files/upload', { body: { file }, bodySerializer: toForm })\`. */
+export function toForm (body: object): FormData {
+  const form = new FormData()
+  for (const [name, value] of Object.entries(body)) {
+    for (const item of Array.isArray(value) ? value : [value]) {
+      if (item instanceof Blob) form.append(name, item)
+      else if (item !== undefined && item !== null) form.append(name, typeof item === 'object' ? JSON.stringify(item) : String(item))
+    }
+  }
+  return form
 }`
 
 export const realtimeFunctions = `/** A WebSocket: that of a browser, of Node.js, or of the package ws. */

@@ -1,4 +1,6 @@
 /** Writes the source of a typed client: types by openapi-typescript, and functions over openapi-fetch. */
+import { createRequire } from 'node:module'
+import type TypeScript from 'typescript'
 import { isRecord } from '../../lib/json/plain-value.js'
 import type { ApiDocuments } from '../api-documents.js'
 import { CommandError } from '../failure.js'
@@ -82,7 +84,12 @@ export type RealtimeServerMessage =${union('Server')}`
 
 async function typesOf (document: object): Promise<string> {
   const { default: convert, astToString } = await loadPackage()
-  return astToString(await convert(JSON.stringify(document), { silent: true }))
+  // The TypeScript of openapi-typescript, wherever that is installed.
+  const ts: typeof TypeScript = createRequire(import.meta.resolve('openapi-typescript'))('typescript')
+  const blob = ts.factory.createTypeReferenceNode('Blob')
+  return astToString(
+    await convert(JSON.stringify(document), { silent: true, transform: ({ format }) => format === 'binary' ? blob : undefined })
+  )
 }
 
 async function loadPackage () {

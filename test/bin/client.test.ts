@@ -10,7 +10,7 @@ import { WebSocket } from 'ws'
 import type { ConfigInput } from '../../lib/index.js'
 import { createServer } from '../../lib/server.js'
 import { blocksOf, page } from '../docs/markdown.js'
-import { testEnv } from '../helpers/server.js'
+import { testEnv as environment } from '../helpers/server.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
 import { root } from '../helpers/typescript.js'
 import { here } from './tenantry.js'
@@ -28,6 +28,7 @@ const document: ConfigInput = {
     }
   },
   realtime: { tables: { notes: {} } },
+  files: { path: '{{env.FILES}}' },
   routes: [
     { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select' }] },
     {
@@ -47,6 +48,7 @@ const folder = mkdtempSync(join(fixtures, 'client-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
 writeFileSync(join(folder, 'tenantry.json'), JSON.stringify(document))
+const testEnv = { ...environment, FILES: join(folder, 'files') }
 const tenant = { sub: 'ada', role: 'admin', tenant_id: 'acme' }
 
 /** Compiles programs beside the client, and returns their faults. */
@@ -76,16 +78,19 @@ t.test('the client of a document compiles, and its types reject calls that the A
     errors: [`Wrote ${out}. It needs openapi-fetch: npm i openapi-fetch`]
   })
   const documented = blocksOf(page('docs/guides/client.md')).filter(({ language }) => language === 'ts').map(({ text }) => text)
-  t.equal(documented.length, 2)
+  t.equal(documented.length, 3)
   t.strictSame(
     faultsOf({
       'rest.ts': documented[0] ?? '',
-      'messages.ts': documented[1] ?? '',
+      'files.ts': documented[1] ?? '',
+      'messages.ts': documented[2] ?? '',
       'refused.ts': `import { createApi, sendRealtime, type RealtimeSocket } from './api.js'
 const api = createApi({ baseUrl: 'http://127.0.0.1:3000' })
 declare const socket: RealtimeSocket
 // @ts-expect-error a body without its required field
 await api.POST('/notes', { body: { txt: 'x' } })
+// @ts-expect-error a text in place of a file
+await api.POST('/files/upload', { body: { file: 'x' } })
 // @ts-expect-error a path that the API lacks
 await api.GET('/note')
 // @ts-expect-error a watch without a table
@@ -101,7 +106,7 @@ t.test('the client calls the API and reads realtime', async (t) => {
   t.teardown(() => app.close())
   const baseUrl = await app.listen({ port: 0, host: '127.0.0.1' })
   const token = signToken(tenant)
-  const { createApi, onRealtime, realtimeProtocols, sendRealtime } = await import(pathToFileURL(join(folder, 'out', 'api.js')).href)
+  const { createApi, onRealtime, realtimeProtocols, sendRealtime, toForm } = await import(pathToFileURL(join(folder, 'out', 'api.js')).href)
 
   let asked = 0
   const api = createApi({
@@ -123,6 +128,8 @@ t.test('the client calls the API and reads realtime', async (t) => {
   t.equal((await changed).record.text, 'Buy bread')
   t.match(await api.GET('/notes', { params: { query: { limit: 1 } } }), { data: { data: [{ text: 'Buy bread' }] } })
   t.equal(asked, 2, 'the token is read before each request')
+  const body = { file: new File(['hello'], 'a.txt', { type: 'text/plain' }), metadata: { pages: 1 }, bucket: undefined }
+  t.match(await api.POST('/files/upload', { body, bodySerializer: toForm }), { data: { name: 'a.txt', size: 5, metadata: { pages: 1 } } })
   t.match(await createApi({ baseUrl, tenant: 'acme' }).GET('/notes'), { error: { error: 'Unauthorized' } })
   t.match(await createApi({ baseUrl, apiKey: 'wrong' }).GET('/notes'), { error: { message: /API key/ } })
 })
