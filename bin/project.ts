@@ -75,7 +75,7 @@ export function projectFiles (folder: string): Readonly<Record<string, string>> 
   return {
     'tenantry.json': document,
     '.env': `# Signs the tokens of users. Keep it out of version control.\nJWT_SECRET=${randomBytes(36).toString('base64url')}\n`,
-    '.gitignore': 'node_modules/\n.data/\n.env\n',
+    '.gitignore': 'node_modules/\n.data/\n.env\n/files/\n',
     'package.json': `${JSON.stringify(manifest, null, 2)}\n`,
     'test/notes.test.js': test
   }

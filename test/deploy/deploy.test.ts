@@ -60,6 +60,7 @@ interface ComposeFile {
         readonly environment?: Readonly<Record<string, string>>,
         readonly healthcheck?: { readonly test: readonly string[] },
         readonly stop_grace_period?: string,
+        readonly volumes?: readonly string[],
         readonly depends_on?: Readonly<Record<string, object>>
       }
     >
@@ -78,6 +79,8 @@ t.test('compose.yaml', async (t) => {
   const { server, migrate } = compose.services
   const { environment = {} } = server ?? {}
   t.strictSame(migrate?.environment, environment)
+  t.match(read('Dockerfile'), /^WORKDIR \/srv\/api$[^]*--owner=node files$[^]*^USER node$/m)
+  t.strictSame(server?.volumes, ['files:/srv/api/files'], 'uploads outlive the container, and its user may write them')
   for (const name of Object.keys(environment)) t.ok(known.has(name), name)
   for (const service of Object.values(compose.services)) {
     for (const name of Object.keys(service.depends_on ?? {})) t.ok(compose.services[name], name)
