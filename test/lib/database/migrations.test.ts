@@ -196,6 +196,18 @@ test('two tenants can use the same id, also in tables with references', (t) =>
     )
   }, { empty: true }))
 
+test('a reference that was replaced by one with `on delete cascade` stays', (t) =>
+  forEachEngine(t, async (t, database) => {
+    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
+    const run = (text: string) => engine.text({ text }, [], withoutTenant)
+    await run(`alter table notes drop constraint notes_parent_id_fkey,
+      add foreign key (tenant_id, parent_id) references notes (tenant_id, id) on delete cascade`)
+    t.strictSame(await engine.pendingMigrations(), [])
+    await run("insert into notes (id, tenant_id, parent_id, title) values (1, 'a', null, 'one'), (2, 'a', 1, 'two')")
+    await run('delete from notes where id = 1')
+    t.equal(await run('select count(*)::text from notes'), '0')
+  }, { empty: true }))
+
 test('tables that were created without the tenant in their key keep that key', (t) =>
   forEachEngine(t, async (t, database) => {
     if (database.provider !== 'postgres') return
