@@ -139,9 +139,14 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       upgrade.toLowerCase() === 'websocket' && url.split('?', 1)[0] === full
     const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
       const all = server.listeners('upgrade')
-      if (takes(request)) whenAnswered(socket, () => listener.call(server, request, socket, head))
-      // Contexts of an app may have one listener each: the first one returns the requests that none of them takes.
-      else if (all[0] === sorted && all.every((one) => takers.get(one)?.(request) === false)) {
+      if (takes(request)) {
+        whenAnswered(socket, () => {
+          listener.call(server, request, socket, head)
+          // Only a refusal is sent as a response. After it, neither Node nor @fastify/websocket closes the connection.
+          responseOf(socket)?.once('finish', () => socket.end(() => socket.destroy()))
+        })
+      } else if (all[0] === sorted && all.every((one) => takers.get(one)?.(request) === false)) {
+        // Contexts of an app may have one listener each: the first one returns the requests that none of them takes.
         whenAnswered(socket, () => readAgain(server, request, socket, head))
       }
     }

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { type Test, test } from 'tap'
+import WebSocket from 'ws'
 import { launch, type Running } from '../bin/tenantry.js'
 import { freePort } from '../helpers/free-port.js'
 import { startNginx } from '../helpers/nginx.js'
@@ -69,6 +70,7 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   await until('the job runs on the first instance', () => calls === 1)
 
   const load = startLoad(t, proxies, { 'x-api-key': String(key), 'content-type': 'application/json' })
+  const sockets = keepWebsocket(t, proxies[1], { authorization: `Bearer ${signToken({ tenant_id: 'globex' })}` })
   const ends: Running['ended'][] = []
   const stop = (instance: Running | undefined) => {
     instance?.kill('SIGTERM')
@@ -82,7 +84,9 @@ test('no request fails while instances behind nginx restart in turn; buffered da
     await start(index)
   }
   await until('both instances serve at the end', load.serves(ports))
+  await until('the websocket was moved twice', () => sockets.opened > 2)
   const { sent, failures, written, seconds } = await load.end()
+  sockets.end()
   t.comment(`${sent} requests in ${seconds} s`)
   t.same(failures, [], 'every request got a response')
   t.ok(sent >= rate * seconds * 0.9, 'the rate was constant')
@@ -121,10 +125,40 @@ function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, 
   const servers = ports.map((port) => `server 127.0.0.1:${port} max_fails=1 fail_timeout=1s;`).join(' ')
   const location = 'proxy_next_upstream error timeout http_503 non_idempotent; add_header x-served-by $upstream_addr always;'
   return `
+  map $http_upgrade $connection_upgrade { default upgrade; '' ''; }
   upstream plain { zone plain 64k; ${servers} }
   upstream keeping { zone keeping 64k; ${servers} keepalive 16; }
   server { listen 127.0.0.1:${plain}; location / { proxy_pass http://plain; ${location} } }
-  server { listen 127.0.0.1:${keeping}; location / { proxy_pass http://keeping; proxy_http_version 1.1; proxy_set_header Connection ""; ${location} } }`
+  server {
+    listen 127.0.0.1:${keeping};
+    proxy_http_version 1.1;
+    proxy_set_header Upgrade $http_upgrade;
+    proxy_set_header Connection $connection_upgrade;
+    location / { proxy_pass http://keeping; ${location} }
+  }`
+}
+
+/** A client that connects again as soon as its websocket has ended, also while its instance stops. */
+function keepWebsocket (t: Test, port: number, headers: Record<string, string>) {
+  let socket: WebSocket
+  let isEnded = false
+  const sockets = {
+    opened: 0,
+    end () {
+      isEnded = true
+      socket.terminate()
+    }
+  }
+  const connect = () => {
+    if (isEnded) return
+    socket = new WebSocket(`ws://127.0.0.1:${port}/realtime`, { headers })
+    socket.on('message', () => {
+      sockets.opened++
+    }).on('error', () => {}).on('close', connect)
+  }
+  connect()
+  t.teardown(() => sockets.end())
+  return sockets
 }
 
 interface Load {

@@ -185,6 +185,30 @@ test("malformed frames close the connection with the protocol's codes", async (t
   t.equal(await codeAfter(Buffer.from([0x80, 0x81, 0, 0, 0, 0, 0x7b])), 1002, 'a continuation without a start')
 })
 
+test('a refused upgrade ends its connection, and does not delay the stop of the server', async (t) => {
+  const { app, origin } = await open(t)
+  const upgrade = async () => {
+    const socket = tcp({ port: Number(new URL(origin).port), host: '127.0.0.1', allowHalfOpen: true })
+    t.teardown(() => socket.destroy())
+    socket.write(
+      'GET /realtime HTTP/1.1\r\nHost: x\r\nHost: y\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n' +
+        `Sec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\n\r\n`
+    )
+    const [response]: Buffer[] = await once(socket, 'data')
+    return { socket, status: String(response).split(' ', 2)[1] }
+  }
+  const first = await upgrade()
+  t.equal(first.status, '400')
+  await once(first.socket, 'end')
+  const closed = once(app.server, 'close')
+  let last: Awaited<ReturnType<typeof upgrade>> | undefined
+  app.stopping.signal.addEventListener('abort', () => app.stopping.until(upgrade().then((refused) => {
+    last = refused
+  })))
+  await Promise.all([app.close(), closed])
+  t.match(last, { status: /400|503/ })
+})
+
 test('an upgrade to another protocol is handled as a plain request', async (t) => {
   const { origin, ask } = await open(t)
   t.ok(ask)
