@@ -105,6 +105,10 @@ export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeou
   function open (account: Account, withinMs: number, done: Acquired): void {
     const waiter: Waiter = { account, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
     waiters.push(waiter)
+    connect()
+  }
+
+  function connect (): void {
     opening++
     pool.connect((error, client) => {
       opening--
@@ -114,13 +118,17 @@ export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeou
 
   /** The first waiter gets the connection: opening one takes longer than most statements. */
   function handOver (error: Error | undefined, client: PoolClient | undefined): void {
-    // The remaining ones suffice.
-    if (client === undefined && opening >= waiters.length) return
-    const waiter = waiters.shift()
-    if (waiter === undefined) {
-      client?.release()
-      return
+    if (client !== undefined) {
+      const waiter = waiters.shift()
+      if (waiter === undefined) client.release()
+      else end(waiter, undefined, client)
+    } else if (busy.size + claimed === 0) {
+      for (const waiter of waiters.splice(0, waiters.length - opening)) end(waiter, error, undefined)
     }
+    // Otherwise the waiters get the connections in use: the database may accept no further ones.
+  }
+
+  function end (waiter: Waiter, error: Error | undefined, client: PoolClient | undefined): void {
     clearTimeout(waiter.timer)
     acquired(waiter.account, error, client, waiter.done)
   }
@@ -154,6 +162,7 @@ export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeou
     client.release(broken)
     // Before the gate, which gives the place to others.
     if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
+    else if (waiters.length > opening) connect()
     gate.release(account)
     finished()
   }

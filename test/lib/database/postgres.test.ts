@@ -4,6 +4,7 @@ import { createServer } from '../../../lib/server.js'
 import { startPgBouncer } from '../../helpers/pgbouncer.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { openEngine, rejection, withoutTenant } from './open.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } } as const
@@ -46,6 +47,26 @@ test('migrations of existing tables run through a transaction pooler', async (t)
   })
   t.strictSame((await engine.migration.plan()).migrations, [])
   t.equal(await engine.text({ text: 'select count(key)::text from notes' }, [], withoutTenant), '1')
+})
+
+test('statements wait for a connection in use while the database accepts no further ones', async (t) => {
+  const { name, connectionString, admin, disconnect } = await postgresDatabase(t, { role: 'owner' })
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString, preparedStatements: false, pool: { max: 20, acquireTimeoutMs: 60_000 } },
+    tables,
+    migrate: 'auto'
+  })
+  const statements = (text: string) =>
+    Promise.all(Array.from({ length: 50 }, () => engine.text({ text }, [], withoutTenant).then(() => 'done', (error: unknown) => error)))
+  await admin(`alter database ${name} connection limit 4`)
+  t.same([...new Set(await statements('select pg_sleep(0.02)::text'))], ['done'])
+
+  await admin(`alter database ${name} connection limit 0`)
+  const waiting = statements('select pg_sleep(60)::text')
+  await until('a statement runs', async () => (await admin("select from pg_stat_activity where query like '%pg_sleep(60)%'")).length > 1)
+  await disconnect()
+  for (const error of await waiting) t.match(error, { code: /^TENANTRY_DATABASE_(UNAVAILABLE|BUSY)$/ })
 })
 
 test('a session pooler is accepted', async (t) => {
