@@ -2,6 +2,7 @@
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
 import { Readable, type Readable as Stream } from 'node:stream'
+import { lookupForSocket } from '../concurrency/shared-lookup.js'
 import { failure } from '../errors.js'
 import type { S3 } from '../schema/files.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
@@ -10,6 +11,7 @@ const partSize = 8_388_608 // bytes per part of an upload: two are in memory, an
 const connectionTimeout = 5_000 // ms
 const silentMs = 30_000 // without a byte
 const maxSockets = 1_000 // each download holds one
+const connecting = { keepAlive: true, maxSockets, lookup: lookupForSocket }
 
 /** Rejects if the packages are missing. */
 export async function createS3Store (
@@ -28,8 +30,8 @@ export async function createS3Store (
     requestHandler: {
       connectionTimeout,
       socketTimeout,
-      httpAgent: new HttpAgent({ keepAlive: true, maxSockets }),
-      httpsAgent: new HttpsAgent({ keepAlive: true, maxSockets })
+      httpAgent: new HttpAgent(connecting),
+      httpsAgent: new HttpsAgent(connecting)
     }
   })
   let isClosed = false

@@ -1,10 +1,12 @@
 /** Requests to the platform's providers, limited in response bytes, in time, and in time without a byte. An abort ends them at once. */
 import type { Readable } from 'node:stream'
+import { lookupForSocket } from '../concurrency/shared-lookup.js'
 import { failure } from '../errors.js'
 import { connectionFailure, type KeyOwner, statusFailure } from './failures.js'
 
 const connectMs = 5000
 const keepMs = 30_000 // ms for an idle connection
+const clientTtl = 60_000 // ms, after which another connection takes further requests: the name may have another address
 
 export interface ProviderRequestOptions {
   readonly owner: KeyOwner
@@ -36,9 +38,10 @@ export function createConnections () {
   let agent: Promise<import('undici').Agent> | undefined
   const agentOf = () => (agent ??= import('undici').then(({ Agent }) =>
     new Agent({
-      connect: { timeout: connectMs },
+      connect: { timeout: connectMs, lookup: lookupForSocket },
       keepAliveTimeout: keepMs,
       keepAliveMaxTimeout: keepMs,
+      clientTtl,
       headersTimeout: 0,
       bodyTimeout: 0
     })

@@ -1,13 +1,13 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
+import type { Lookup } from '../../lib/concurrency/shared-lookup.js'
 import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
 import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
-import type { Lookup } from './lookup.js'
 import type { Outbound } from './outbound.js'
 import { createOutbound } from './service.js'
 
-export type { Lookup } from './lookup.js'
+export type { Lookup } from '../../lib/concurrency/shared-lookup.js'
 export type { Outbound, OutboundRequest, OutboundResponse as OutboundAnswer } from './outbound.js'
 
 declare module 'fastify' {

@@ -1,11 +1,8 @@
-/** The addresses of names. */
+/** The addresses of names that tenants choose. */
 import { promises as dns } from 'node:dns'
-
-/** All addresses of a name, as digits; rejects without any. */
-export type Lookup = (hostname: string) => Promise<readonly string[]>
+import type { Lookup } from '../../lib/concurrency/shared-lookup.js'
 
 const maxMs = 4000 // for all replies together
-const slowMs = 1000 // for a lookup, after which the name counts as slow until its next lookup
 
 /**
  * Asks the name servers without a thread of the process. A tenant's names can have servers that never reply, and the system's resolver,
@@ -28,39 +25,3 @@ export function askNameServers (servers?: readonly string[]): Lookup {
     }
   }
 }
-
-/**
- * Looks a name up once at a time for all callers, and slow names one after the other. The system's resolver runs few lookups at a time,
- * and each takes 10 s or more if a name server does not answer: otherwise calls to one such service would keep other services, Redis and
- * the database without addresses.
- */
-export function sharedLookup (ask: Lookup, now: () => number = () => performance.now()): Lookup {
-  const running = new Map<string, ReturnType<Lookup>>()
-  const slow = new Set<string>()
-  let lastSlow: Promise<unknown> = Promise.resolve()
-
-  async function timed (hostname: string): ReturnType<Lookup> {
-    const begin = now()
-    try {
-      return await ask(hostname)
-    } finally {
-      if (now() - begin < slowMs) slow.delete(hostname)
-      else slow.add(hostname)
-      running.delete(hostname)
-    }
-  }
-
-  return (hostname) => {
-    let result = running.get(hostname)
-    if (result === undefined) {
-      const isSlow = slow.has(hostname)
-      result = isSlow ? lastSlow.then(() => timed(hostname)) : timed(hostname)
-      if (isSlow) lastSlow = result.catch(() => {})
-      running.set(hostname, result)
-    }
-    return result
-  }
-}
-
-/** Asks the system's resolver, which knows the names of the server's network. */
-export const askSystem = sharedLookup(async (hostname) => (await dns.lookup(hostname, { all: true })).map(({ address }) => address))

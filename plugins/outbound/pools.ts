@@ -2,13 +2,16 @@
 import { setMaxListeners } from 'node:events'
 import { isIP } from 'node:net'
 import type { buildConnector } from 'undici'
+import { askSystem, type Lookup, lookupForSocket } from '../../lib/concurrency/shared-lookup.js'
 import { failure } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
-import { askNameServers, askSystem, type Lookup } from './lookup.js'
+import { askNameServers } from './lookup.js'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection
 const trustedKeepMs = 60_000 // an idle connection, if the service announces that it keeps it
+// After a minute, another connection takes further requests: the name may have another address.
+const kept = { keepAliveTimeout: keepMs, clientTtl: 60_000 }
 
 export function createPools (rule: EgressRule, lookup: Lookup | undefined) {
   const connections = new AbortController()
@@ -22,8 +25,8 @@ export function createPools (rule: EgressRule, lookup: Lookup | undefined) {
     const guard = createGuard(buildConnector, rule, lookup, signal)
     return {
       guard,
-      guarded: new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs }),
-      trusted: new Agent({ connect: { timeout: connectMs, signal }, keepAliveTimeout: keepMs, keepAliveMaxTimeout: trustedKeepMs })
+      guarded: new Agent({ ...kept, connect: guard.connector, keepAliveMaxTimeout: keepMs }),
+      trusted: new Agent({ ...kept, connect: { timeout: connectMs, signal, lookup: lookupForSocket }, keepAliveMaxTimeout: trustedKeepMs })
     }
   }
 

@@ -1,12 +1,12 @@
 /** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import type { Lookup } from '../../lib/concurrency/shared-lookup.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { failure, isFailure, retryIn, TenantryError } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stoppedBefore } from '../../lib/plugin/lifecycle.js'
 import { createCircuits, type Outcome } from './circuits.js'
-import type { Lookup } from './lookup.js'
 import type { Outbound, OutboundResponse } from './outbound.js'
 import { createPools } from './pools.js'
 import { type PreparedRequest, sendRequest } from './send-request.js'

@@ -1,4 +1,5 @@
 /** Calls are bounded in size, time and number. A host that fails for one tenant stays available to others. */
+import { promises as dns } from 'node:dns'
 import { createServer as createTcpServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
@@ -31,6 +32,46 @@ async function outcome (app: FastifyInstance, url: string, more: Partial<Outboun
 const failed = 'TENANTRY_PROVIDER_FAILED'
 const late = 'TENANTRY_PROVIDER_TIMEOUT'
 const busy = 'TENANTRY_PROVIDER_BUSY'
+
+test('connections in constant use are replaced after a minute, so that a changed address of their name is used', async (t) => {
+  const server = await remote(t, (_request, response) => {
+    response.setHeader('keep-alive', 'timeout=600').end('{}')
+  })
+  const app = await appOf(t)
+  const start = Date.now()
+  let passed = 0
+  t.intercept(Date, 'now', { value: () => start + passed })
+  for (const trusted of [true, false]) {
+    for (let calls = 0; calls < 3; calls++) t.equal((await call(app, server.origin, { trusted })).status, 200)
+    const before = server.connections
+    passed += 61_000
+    t.equal((await call(app, server.origin, { trusted })).status, 200)
+    t.equal(server.connections, before + 1)
+  }
+})
+
+test('calls to a fixed host share the lookup of its name', async (t) => {
+  const server = await remote(t, (_request, response) => {
+    response.end('{}')
+  })
+  const app = await appOf(t)
+  const asked: string[] = []
+  let answer = () => {}
+  t.intercept(dns, 'lookup', {
+    value: (hostname: string) => {
+      asked.push(hostname)
+      return new Promise((resolve) => {
+        answer = () => resolve([{ address: '127.0.0.1', family: 4 }])
+      })
+    }
+  })
+  const calls = [1, 2, 3].map(() => outcome(app, `http://service.test:${server.port}/`, { trusted: true }))
+  await until('the name is looked up', () => asked.length > 0)
+  await new Promise(setImmediate)
+  answer()
+  t.same(await Promise.all(calls), [200, 200, 200])
+  t.same(asked, ['service.test'])
+})
 
 test('a response of any status is returned unchanged', async (t) => {
   const server = await remote(t, ({ path }, response) => {

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { type Lookup, sharedLookup } from '../../../plugins/outbound/lookup.js'
+import { type Lookup, sharedLookup } from '../../../lib/concurrency/shared-lookup.js'
 
 /** A resolver that answers when the test does. */
 function names () {
