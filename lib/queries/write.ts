@@ -55,10 +55,11 @@ export function selectWritten (
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${selectResult(rows, record, form)}`
 }
 
-/** Whether the records have exactly the columns of the table, in its order. */
+/** Whether the records have exactly the columns of the table, in its order and under their names. */
 function isWhole ({ table, fields }: Selection): boolean {
   const names = [...table.columns.keys()]
-  return fields.length === names.length && fields.every((field, index) => field.kind === 'column' && field.name === names[index])
+  return fields.length === names.length &&
+    fields.every((field, index) => field.kind === 'column' && field.name === names[index] && field.column.name === field.name)
 }
 
 /** `w as (...)`: the written rows in the order of the response. */

@@ -188,6 +188,14 @@ const writes: Case<Query>[] = [
     values: ['cl', 'Chile']
   },
   {
+    name: 'an insert whose result has columns with the names of others',
+    query: { table: 'countries', operation: 'insert', select: 'code:name, name:code' },
+    scope: { body: { name: 'Chile', code: 'cl' } },
+    sql:
+      raw`with w as (insert into "public"."countries" as t0 ("code", "name") values ($1::text, $2::text) returning t0."name" as "code", t0."code" as "name") select row_to_json(r.*)::text from w r`,
+    values: ['cl', 'Chile']
+  },
+  {
     name: 'an insert of only defaults',
     query: { table: 'seats', operation: 'insert', select: 'holder' },
     scope: { body: {} },
