@@ -1,15 +1,18 @@
 /** CPU time of PostgreSQL's processes, where the system reports it (Linux: /proc). */
 import { readdir, readFile } from 'node:fs/promises'
 
+/** By process. Ended ones keep their last reading: idle connections of a pool end between two readings. */
+const readings = new Map<number, number>()
+
 /** Microseconds of CPU, since their start, of all child processes of this backend's parent; null except on Linux. */
 export async function postgresCpu (backend: number): Promise<number | null> {
   const parent = await parentOf(backend)
   if (parent === null) return null
-  let microseconds = 0
   for (const name of await readdir('/proc')) {
-    if (/^\d+$/.test(name) && await parentOf(Number(name)) === parent) microseconds += await cpuOf(Number(name))
+    const pid = Number(name)
+    if (/^\d+$/.test(name) && await parentOf(pid) === parent) readings.set(pid, await cpuOf(pid) ?? readings.get(pid) ?? 0)
   }
-  return microseconds
+  return [...readings.values()].reduce((sum, reading) => sum + reading, 0)
 }
 
 async function parentOf (pid: number): Promise<number | null> {
@@ -19,7 +22,7 @@ async function parentOf (pid: number): Promise<number | null> {
 }
 
 /** `schedstat` has nanoseconds. The times in `stat` are cut to hundredths of a second, which is too coarse for ten connections. */
-async function cpuOf (pid: number): Promise<number> {
-  const text = await readFile(`/proc/${pid}/schedstat`, 'utf8').catch(() => '0')
-  return Number(text.split(' ')[0]) / 1000
+async function cpuOf (pid: number): Promise<number | null> {
+  const text = await readFile(`/proc/${pid}/schedstat`, 'utf8').catch(() => null)
+  return text === null ? null : Number(text.split(' ')[0]) / 1000
 }
