@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { failure, retryIn } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
+import { clockTolerance } from '../time/spans.js'
 import { removal, sweep } from './retention.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -35,17 +36,17 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
     async consume ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<void> {
       const db = dbFor(tenant)
       const time = now()
-      const [at, paused] = [new Date(time), new Date(time - pauseMs)]
-      // The latest admitted attempts come first; a rejected attempt writes nothing.
+      const [at, paused, latest] = [new Date(time), new Date(time - pauseMs), new Date(time + clockTolerance)]
+      // The latest admitted attempts come first; a rejected attempt writes nothing. Later ones are those of a clock that was wrong.
       const { rows } = await sql`
         insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
         on conflict (tenant_id, kind, subject) do update set
           tries = excluded.tries || array(select made from unnest(a.tries) as made where made > ${new Date(
         time - windowMs
-      )} order by made desc limit ${max - 1}),
+      )} and made <= ${latest} order by made desc limit ${max - 1}),
           ends_at = excluded.ends_at
-        where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused}
+        where cardinality(a.tries) < ${max} or a.tries[1] <= ${paused} or a.tries[1] > ${latest}
         returning true`.execute(db)
       if (rows.length > 0) return
       const { rows: [row] } = await sql<{ last: Date | null }>`
@@ -54,8 +55,10 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
     },
 
     /** Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write; `consume` is exact. */
-    isSpent: ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string) =>
-      exists(kind, tenant, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`),
+    isSpent ({ kind, max, windowMs, pauseMs = windowMs }: AttemptRule, tenant: Owner, subject: string): Promise<boolean> {
+      const [paused, latest] = [new Date(now() - pauseMs), new Date(now() + clockTolerance)]
+      return exists(kind, tenant, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${paused} and tries[1] <= ${latest}`)
+    },
 
     /** The subject has authenticated: its attempts are deleted. */
     async reset ({ kind }: Pick<AttemptRule, 'kind'>, tenant: Owner, subject: string, db = dbFor(tenant)): Promise<void> {

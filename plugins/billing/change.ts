@@ -79,10 +79,10 @@ export function createChange ({ db, events, plans, products, providers, now, log
     { notifies }: { readonly notifies: boolean }
   ) {
     if (!await lockTenant(transaction, tenant, 'alone')) return null
-    const before = await readView(transaction, tenant)
+    const at = now()
+    const before = await readView(transaction, tenant, at)
     if (before === null) return null
     const { deletedAt } = before
-    const at = now()
     const held = new Map(before.held.map((one) => [keyOf(one), one]))
     const touched = new Set<string>()
     const entries: AuditEntry[] = []

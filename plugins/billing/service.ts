@@ -84,7 +84,7 @@ export function createBilling (parts: BillingParts): Billing {
 
   /** Asks the providers of the tenant; each response is applied even if another call fails. */
   async function pull (tenant: Owner): Promise<SettledTenant> {
-    const view = await readView(engine.kyselyFor(tenant), tenant)
+    const view = await readView(engine.kyselyFor(tenant), tenant, now())
     if (view === null) throw failure('tenantUnknown')
     const startedAt = now()
     const asked = [...providers.values()].filter(({ name }) => name === provider?.name || view.held.some((held) => held.provider === name))
@@ -118,7 +118,7 @@ export function createBilling (parts: BillingParts): Billing {
 
   /** The current state of the tenant. If time has changed nothing, it writes nothing and calls no provider. */
   async function current (tenant: Owner): Promise<SettledTenant> {
-    const view = await readView(engine.kyselyFor(tenant), tenant)
+    const view = await readView(engine.kyselyFor(tenant), tenant, now())
     if (view === null) throw failure('tenantUnknown')
     const judgement = judged(view)
     if (judgement.asks && now() - (view.memory.triedAt ?? -Infinity) >= readPause) return await pullOnce(tenant)
@@ -150,7 +150,7 @@ export function createBilling (parts: BillingParts): Billing {
 
   async function settleOne (tenant: Owner): Promise<boolean> {
     try {
-      const view = await readView(db, tenant)
+      const view = await readView(db, tenant, now())
       if (view === null) return false
       const { asks, dueAt } = judged(view)
       await (asks && dueAt <= now() ? pullOnce(tenant) : settle(tenant))

@@ -2,6 +2,7 @@
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { clockTolerance } from '../../lib/time/spans.js'
 import { cycles, type ProviderName, providerNames, type Snapshot, statuses } from './providers/provider.js'
 import type { Memory, TenantSubscription } from './resolve-plan.js'
 
@@ -24,8 +25,11 @@ export interface View {
   readonly held: readonly TenantSubscription[]
 }
 
-/** null for an unknown tenant, or one that is being deleted. */
-export async function readView (db: Db, tenant: Owner): Promise<View | null> {
+/**
+ * null for an unknown tenant, or one that is being deleted. Calls to the provider later than the time `now`, in ms since 1970, are those of
+ * a clock that was wrong: they do not count.
+ */
+export async function readView (db: Db, tenant: Owner, now: number): Promise<View | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
     .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
@@ -37,11 +41,12 @@ export async function readView (db: Db, tenant: Owner): Promise<View | null> {
   if (row === undefined) return null
   const rows = await db.selectFrom('tenantry.billing_subscriptions').selectAll().where('tenant_id', '=', tenant).execute()
   const { plan, createdAt, deletedAt, given, dueAt, pulledAt, triedAt } = row
+  const past = (time: Date | null) => time === null || time.getTime() > now + clockTolerance ? null : time.getTime()
   return {
     plan,
     createdAt,
     deletedAt,
-    memory: { given, pulledAt: pulledAt?.getTime() ?? null, triedAt: triedAt?.getTime() ?? null, since: createdAt.getTime() },
+    memory: { given, pulledAt: past(pulledAt), triedAt: past(triedAt), since: createdAt.getTime() },
     dueAt: dueAt?.getTime() ?? Infinity,
     held: rows.flatMap(heldOf)
   }

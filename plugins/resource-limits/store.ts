@@ -10,10 +10,10 @@ import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorable } from '../../lib/json/storable.js'
-import { dayMs } from '../../lib/time/spans.js'
+import { clockTolerance, dayMs } from '../../lib/time/spans.js'
 import { endOf, type Period, periods, startOf } from './periods.js'
 import type { LimitedUser, Rule } from './rules.js'
-import { clockTolerance, type Slots, slotsOf } from './usage.js'
+import { type Slots, slotsOf } from './usage.js'
 
 const maxUserLength = 256 // characters of an id that is stored as it is
 const kept = 32 * dayMs // ms that a row with an unused `total` stays: as long as for any other period

@@ -3,12 +3,10 @@ import { type Static, Type } from 'typebox'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { OrNull } from '../../lib/http/schemas.js'
 import { Percentage, unlimited } from '../../lib/plans/plans.js'
+import { clockTolerance } from '../../lib/time/spans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type Period, periods, startOf } from './periods.js'
 import { gateActions, type LimitedUser, limitOf, type Rule } from './rules.js'
-
-/** ms that the clocks of two servers may differ. A server still counts in a period that has only begun for the other. */
-export const clockTolerance = 600_000
 
 /** A period's last counted beginning, in milliseconds since 1970 (null: none), and the amount used in it. */
 export interface Slot {
@@ -29,7 +27,10 @@ export function slotsOf (values: readonly (number | null)[]): Slots {
   return slots
 }
 
-/** The amount used in the period that contains the time. Ignores earlier periods, and counts of a wrong clock beyond the tolerance. */
+/**
+ * The amount used in the period that contains the time. Ignores earlier periods, and counts of a wrong clock beyond the tolerance. A server
+ * still counts in a period that has only begun for another one.
+ */
 export function usedAt ({ start, amount }: Slot, period: Period, at: number): number {
   return start !== null && start >= startOf(period, at) && start <= at + clockTolerance ? amount : 0
 }

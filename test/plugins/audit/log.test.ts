@@ -70,7 +70,7 @@ test('entries of existing tenants are stored in order, with their values made st
       details: { text: `\0\uDFFF"'\\${long}`, list: ['\0', 1, null], apiKey2: undefined }
     })
     const [latest] = (await app.audit.page({ tenant: tenantRef('acme') }, { limit: 1, offset: 0 })).data
-    t.match(latest, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
+    t.match(latest, { timestamp: new Date(time).toISOString(), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
     t.match(latest?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
     t.match(latest?.address, /^\uFFFD\u{1F600}{127}…$/u)
     t.match(String(latest?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
@@ -131,7 +131,7 @@ test('the cost of a page is bounded, however long the log is', async (t) => {
     from generate_series(1, 15000) n, (values ('acme'), ('globex')) t (tenant)`.execute(app.db)
   t.match(await app.audit.page({ tenant: tenantRef('acme') }, { limit: 2, offset: 10_000 }), { data: { length: 2 }, total: 10_000 })
   t.match(await app.audit.page({ tenant: tenantRef('acme'), actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), {
-    data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000) }, { timestamp: new Date(start - day + 10_000_000) }],
+    data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000).toISOString() }, { timestamp: new Date(start - day + 10_000_000).toISOString() }],
     total: 3
   })
   t.match(await app.audit.page({ tenant: tenantRef('acme'), userId: 'user-0', actions: ['auth.register'] }, everything), { total: 1 })

@@ -102,6 +102,15 @@ test('guesses', async (t) => {
     )
   })
 
+  await t.test('a clock that was a year ahead locks no user once it is correct', async (t) => {
+    const once = async () => Number(Object.keys(await guesses(() => [guess(here, 'ahead@example.com')]))[0])
+    clock.forward(365 * 24 * 4 * quarter)
+    for (let tries = 0; tries < 5; tries++) t.equal(await once(), 401)
+    clock.forward(-365 * 24 * 4 * quarter)
+    for (let tries = 0; tries < 5; tries++) t.equal(await once(), 401)
+    t.equal(await once(), 429)
+  })
+
   await t.test('failures from many addresses are limited to fifty, then one a minute; the user can still log in, without resetting the limit', async (t) => {
     let address = 0
     clock.forward(quarter)

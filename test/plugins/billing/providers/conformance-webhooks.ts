@@ -111,7 +111,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
   await t.test("an ended subscription's event reports the end", async (t) => {
     world.change(id, 'end')
     const { body, headers } = world.event('ended', id)
-    t.match(provider.readWebhook(body, headers, now), { snapshot: { id, status: 'canceled', endedAt: new Date(world.now()) } })
+    t.match(provider.readWebhook(body, headers, now), { snapshot: { id, status: 'canceled', endedAt: new Date(world.now()).toISOString() } })
   })
 }
 

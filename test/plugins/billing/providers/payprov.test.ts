@@ -98,10 +98,10 @@ t.test('behaviour that only Polar has', async (t) => {
       t.match(provider.readWebhook(body, headers, world.now()), {
         id: headers['webhook-id'],
         type: `subscription.${kind}`,
-        at: new Date(world.now()),
+        at: new Date(world.now()).toISOString(),
         subscriptionId: id,
         tenant: tenantRef('acme'),
-        snapshot: { id, asOf: new Date(world.now()) }
+        snapshot: { id, asOf: new Date(world.now()).toISOString() }
       }, kind)
     }
     for (const kind of ['product.created', 'order.created', 'subscription.invented', 'constructor', '__proto__']) {
