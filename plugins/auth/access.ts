@@ -109,14 +109,12 @@ export function requirePermissions (request: CallerRequest, permissions: readonl
   const own = caller.permissions
   // Permissions in the token itself need no look-up of roles.
   if (own !== undefined && holdsAll(own, permissions)) return
-  const held = holdings(request)
-  return whenKnown(held, (set) => requireAll(set, permissions, caller))
+  return whenKnown(holdings(request), (held) => requireAll(held, permissions, caller))
 }
 
 /** Whether the caller holds the permission: by name, by `resource:*` or by `*`. Synchronous if its role's permissions are in memory. */
 export function hasPermission (request: CallerRequest, permission: string): boolean | Promise<boolean> {
-  const held = holdings(request)
-  return whenKnown(held, (set) => grants(set, permission))
+  return whenKnown(holdings(request), (held) => grants(held, permission))
 }
 
 /**

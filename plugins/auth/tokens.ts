@@ -101,10 +101,7 @@ export function createTokens (
       return token
     },
     inspect: verifier.inspect,
-    verify (token, provider) {
-      const found = verifier.inspect(token, provider)
-      return whenKnown(found, ({ claims }) => claims)
-    },
+    verify: (token, provider) => whenKnown(verifier.inspect(token, provider), ({ claims }) => claims),
     signPartial (claims) {
       if (partial === undefined) {
         throw encode === undefined

@@ -56,13 +56,8 @@ function parameterObjects (
   const pathSchemas = propertiesOf(params)
   const shown = parametersOf(template)
   const path = parametersOf(toTemplate(route.url)).map((name, index) => {
-    return parameterObject(
-      'path',
-      shown[index] ?? name,
-      pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' },
-      true,
-      components
-    )
+    const schema = pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }
+    return parameterObject('path', shown[index] ?? name, schema, true, components)
   })
   const other = (['query', 'header'] as const).flatMap((place) => {
     const schema = place === 'query' ? querystring : headers
@@ -72,14 +67,13 @@ function parameterObjects (
     )
   })
   const { access } = route.config ?? {}
-  const tenant = tenancy && access !== undefined && access !== 'public' ? [{ $ref: '#/components/parameters/TenantId' }] : []
-  const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader)
-    ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
-    : []
-  const match = documentation.supportsIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match')
-    ? [{ $ref: '#/components/parameters/IfMatch' }]
-    : []
-  return [...path, ...other, ...tenant, ...key, ...match]
+  const declares = (header: string) => Object.hasOwn(propertiesOf(headers), header)
+  const shared = [
+    ...tenancy && access !== undefined && access !== 'public' ? ['TenantId'] : [],
+    ...idempotency && takesKey(route, documentation) && !declares(idempotencyHeader) ? ['IdempotencyKey'] : [],
+    ...documentation.supportsIfMatch === true && !declares('if-match') ? ['IfMatch'] : []
+  ].map((name) => ({ $ref: `#/components/parameters/${name}` }))
+  return [...path, ...other, ...shared]
 }
 
 function takesKey ({ config }: DocumentedRoute, { takesIdempotencyKey }: Documentation): boolean {
