@@ -2,6 +2,7 @@
 import { type Test, test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { open, type Opened, product } from './app.js'
 
@@ -137,13 +138,7 @@ async function crowds (t: Test): Promise<void> {
   accounts['globex']?.sell({ name: 'Berth', amount: 100, currency: 'usd' })
   world.misfortune('silent', 10)
   const waiting = Array.from({ length: 10 }, () => acme('GET /billing/tenant/products'))
-  const deadline = Date.now() + 2000
-  while (world.calls.length < 10 && Date.now() < deadline) {
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5)
-    })
-  }
-  t.equal(world.calls.length, 10)
+  await until('ten wait', () => world.calls.length === 10)
   const eleventh = await acme('GET /billing/tenant/customers')
   refused(t, eleventh, 429, 'RATE_LIMITED')
   t.equal(eleventh.body['retryAfter'], 1)
