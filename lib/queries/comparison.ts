@@ -137,7 +137,8 @@ function binderOf ({ read, value }: FilterValue, encode: Encoder, operator: Oper
     const encoded = encode(given)
     if (encoded !== unfit) return encoded
     if (typeof given === 'string' && !isStorable(given)) throw invalidInput(path, unstorableText, 'pattern')
-    throw invalidInput(path, misfit(operator, column), 'type')
+    // A path that ends with a slash has an empty parameter.
+    throw invalidInput(path, `${misfit(operator, column)}${given === '' ? ', and the value is empty' : ''}`, 'type')
   }
 }
 

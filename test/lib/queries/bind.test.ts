@@ -90,6 +90,9 @@ test('a value that does not match its column is rejected with the column', async
   t.match(await detailsOf({ table: 'labels', operation: 'select', id: '{{params.id}}' }, { params: { id: '1; drop table labels' } }), {
     details: [{ path: '/params/id' }]
   })
+  t.match(await detailsOf({ ...filtered, filters: undefined, id: '{{params.id}}' }, { params: { id: '' } }), {
+    details: [{ path: '/params/id', message: 'the column "id" must be a UUID, and the value is empty' }]
+  }, 'a path with a slash at its end')
   t.match(await detailsOf({ table: 'labels', operation: 'upsert', id: '{{params.id}}' }, { body: { name: 'x' } }), {
     details: [{ path: '/params/id' }]
   })
