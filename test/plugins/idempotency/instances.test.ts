@@ -7,7 +7,7 @@ import { makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from '../.
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { createServer } from '../../../lib/server.js'
 import { maxResponseBytes } from '../../../plugins/idempotency/service.js'
-import { maxAnonymousBytes, maxAnonymousKeys, maxKeys } from '../../../plugins/idempotency/store.js'
+import { maxAnonymousBytes, maxAnonymousKeys, maxBytes, maxKeys } from '../../../plugins/idempotency/store.js'
 import { startInstances } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
@@ -215,16 +215,30 @@ test('a tenant has a limited number of keys, and anonymous callers use none of t
   t.strictSame(await keysOf(app), [], 'expired keys are removed')
 })
 
+/** Stores responses of the maximum size, up to one less than the bytes have room for. */
+async function fillBytes (app: FastifyInstance, stranger: boolean, bytes: number): Promise<void> {
+  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select 'acme', decode(md5(n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, decode(repeat('00', ${maxResponseBytes}), 'hex'),
+      now(), now() + interval '1 day' from generate_series(1, ${bytes / maxResponseBytes - 1}::int) n`.execute(app.db)
+}
+
 test('responses to anonymous callers do not use up the bytes for the keys of others', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const [stranger, acme] = [caller(t, app, { tenant: 'acme' }), caller(t, app, { token: tokenOf('acme') })]
-  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-    select 'acme', decode(md5(n::text), 'hex'), gen_random_uuid(), 'answered', true, false, decode(repeat('00', ${maxResponseBytes}), 'hex'), now(), now() + interval '1 day'
-    from generate_series(1, ${maxAnonymousBytes / maxResponseBytes - 1}::int) n`.execute(app.db)
+  await fillBytes(app, true, maxAnonymousBytes)
   const text = 'x'.repeat(maxResponseBytes - 100)
   t.match(await stranger('POST /notes', { body: { text }, ...under('last') }), { status: 201 })
   refused(t, await stranger('POST /notes', { body: { text }, ...under('full') }), 429, 'IDEMPOTENCY_FULL')
   t.match(await acme('POST /notes', { body: { text }, ...under('own') }), { status: 201 })
+})
+
+test('a response that is too large to store uses none of the bytes', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  await fillBytes(app, false, maxBytes)
+  for (const key of ['first', 'second']) {
+    t.match(await acme('POST /notes', { body: { text: 'x'.repeat(2 * maxResponseBytes) }, ...under(key) }), { status: 201 })
+  }
 })
 
 test('row-level security applies to keys', async (t) => {
