@@ -3,6 +3,7 @@ import { hash } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { messageOf } from '../errors.js'
 import { atMostEvery } from '../time/spans.js'
+import { connectorTo } from './connector.js'
 import { readRedisUrl } from './url.js'
 
 // ms without a byte from Redis before it counts as hanging; checked at this interval, so a caller waits at most twice as long
@@ -91,9 +92,10 @@ export function redisScript (
 }
 
 async function connect (url: string, log: Log): Promise<RedisConnection> {
-  const redis = addressOf(url)
+  const { address, shown: redis } = addressOf(url)
   const Redis = await loadClient()
   const client = new Redis(url, {
+    Connector: await connectorTo(address),
     connectTimeout: handshakeTime,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
@@ -273,10 +275,10 @@ function firstConnection (client: Redis): Promise<void> {
   })
 }
 
-/** The address without the password. */
-function addressOf (url: string): string {
-  const read = readRedisUrl(url)
-  if (read === null) throw new Error('the URL of Redis is invalid: expected redis://user:password@host:port/database')
-  const { protocol, host, pathname } = read
-  return `${protocol}//${host}${pathname}`
+/** The address, and its text without the password. */
+function addressOf (url: string): { address: URL, shown: string } {
+  const address = readRedisUrl(url)
+  if (address === null) throw new Error('the URL of Redis is invalid: expected redis://user:password@host:port/database')
+  const { protocol, host, pathname } = address
+  return { address, shown: `${protocol}//${host}${pathname}` }
 }

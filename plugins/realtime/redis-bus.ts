@@ -8,6 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
+import { connectorTo } from '../../lib/redis/connector.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 
@@ -79,7 +80,12 @@ export async function createRedisBus (
     async open () {
       await fallback.open()
       channel = `tenantry:realtime:${await nameOf(db)}`
-      const client = subscriber = new Redis(url, { autoResubscribe: false, maxRetriesPerRequest: null, retryStrategy: () => 500 })
+      const client = subscriber = new Redis(url, {
+        Connector: await connectorTo(new URL(url)),
+        autoResubscribe: false,
+        maxRetriesPerRequest: null,
+        retryStrategy: () => 500
+      })
       subscriber.on('error', () => {})
       subscriber.on('message', (_channel, text) => {
         try {

@@ -1,3 +1,4 @@
+import { promises as dns } from 'node:dns'
 import type { Test } from 'tap'
 import t from 'tap'
 import { openRedis, type RedisConnection, redisScript } from '../../../lib/redis/redis.js'
@@ -32,6 +33,28 @@ t.test("commands return Redis's response, also a script that Redis has forgotten
   t.strictSame(await ask(), ['key', '1', 'two'], 'by its digest')
   await redis.command('script', 'flush')
   t.strictSame(await ask(), ['key', '1', 'two'], 'after Redis forgot it')
+})
+
+t.test('a name of Redis without an answer is looked up once at a time', async t => {
+  const redis = await startRedis(t)
+  let asked = 0
+  let answer = () => {}
+  t.intercept(dns, 'lookup', {
+    value: () => {
+      asked++
+      return new Promise((resolve) => {
+        answer = () => resolve([{ address: '127.0.0.1', family: 4 }])
+      })
+    }
+  })
+  const url = redis.url.replace('127.0.0.1', 'redis.test')
+  const [one, two] = await Promise.all([open(t, url), open(t, url)])
+  t.equal(asked, 1)
+  answer()
+  await until('both are connected', async () => {
+    const set = await Promise.all([one, two].map((connection) => connection.run((client) => client.set('kept', 'a'), without)))
+    return set.every((result) => result === 'OK')
+  })
 })
 
 t.test('plugins of a server share a connection, which closes with the last of them', async t => {

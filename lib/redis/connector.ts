@@ -1,0 +1,35 @@
+/**
+ * Connections of ioredis with shared lookups. Its own connector asks the system's resolver at each attempt: without an answer, these
+ * lookups keep other services without addresses.
+ */
+import { connect } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import type { RedisOptions } from 'ioredis'
+import { lookupForSocket } from '../concurrency/shared-lookup.js'
+
+const defaultPort = 6379
+const disconnectMs = 2000 // as in ioredis
+
+/** The option `Connector` of ioredis. */
+export async function connectorTo ({ protocol, hostname, port }: URL): Promise<NonNullable<RedisOptions['Connector']>> {
+  const { AbstractConnector } = await import('ioredis')
+  const target = {
+    host: hostname.replace(/^\[|\]$/g, '') || 'localhost',
+    port: Number(port) || defaultPort,
+    lookup: lookupForSocket
+  }
+  return class extends AbstractConnector {
+    constructor () {
+      super(disconnectMs)
+    }
+
+    async connect () {
+      this.connecting = true
+      this.stream = protocol === 'rediss:' ? connectTls(target) : connect(target)
+      this.stream.once('error', (error: Error) => {
+        this.firstError = error
+      })
+      return this.stream
+    }
+  }
+}
