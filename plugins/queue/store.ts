@@ -117,16 +117,17 @@ export function createJobStore (db: Kysely<SystemTables>) {
     /**
      * Makes due jobs ready, and with `takeOver` those of dead processes.
      *
+     * @param own ids of jobs that this process runs: after a long stall it renews them
      * @param closing names whose jobs are taken once more to be set aside
      */
-    async upkeep (takeOver: boolean, closing: readonly string[]): Promise<Upkeep> {
+    async upkeep (takeOver: boolean, own: readonly string[], closing: readonly string[]): Promise<Upkeep> {
       const { rows: [row] } = await sql<Upkeep>`
         with due as (
           update tenantry_queue.job set start_after = created_on where name = ${queue} and id in (select id from tenantry_queue.job
             where state < 'active' and start_after > created_on and start_after <= now() order by start_after limit ${maxDue} for update skip locked)
         ), lost as (
           select id, lost + 1 >= ${maxLost} and task <> all (${closing}::text[]) as aside, retry_count < retry_limit as again from tenantry_queue.job
-          where ${takeOver} and name = ${queue} and state = 'active' and started_on + expire_in < now()
+          where ${takeOver} and name = ${queue} and state = 'active' and started_on + expire_in < now() and id <> all (${own}::uuid[])
           order by started_on limit ${maxDue} for update skip locked
         ), gone as (
           update tenantry_queue.job set state = (case when again and not aside then 'retry' else 'failed' end)::tenantry_queue.job_state,
@@ -142,12 +143,12 @@ export function createJobStore (db: Kysely<SystemTables>) {
       return row ?? { takenOver: 0, givenUp: 0, setAside: 0, nextDue: null }
     },
 
-    /** Renews the holds; resolves with the ids of those that this process still has. */
-    async renew (jobs: readonly JobAttempt[]): Promise<ReadonlySet<string>> {
-      const { rows } = await sql<{ id: string }>`
+    /** Renews the holds; resolves with those that this process still has: the ids, and the `retries` of their attempts. */
+    async renew (jobs: readonly JobAttempt[]): Promise<ReadonlyMap<string, number>> {
+      const { rows } = await sql<JobAttempt>`
         update tenantry_queue.job set expire_in = now() - started_on + ${lease} * interval '1 second'
-        where ${isHeld(jobs)} returning id`.execute(db)
-      return new Set(rows.map(({ id }) => id))
+        where ${isHeld(jobs)} returning id, retry_count as retries`.execute(db)
+      return new Map(rows.map(({ id, retries }) => [id, retries]))
     },
 
     async complete (jobs: readonly JobAttempt[]): Promise<void> {

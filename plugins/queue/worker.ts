@@ -48,7 +48,7 @@ class AttemptEnded extends Error {
 export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   // Independently of its number of jobs and their durations, the other half is for others.
   const ofOneTenant = Math.ceil(workers / 2)
-  const running = new Map<string, Running>()
+  const running = new Set<Running>()
   const draining = new AbortController()
   let isUrgent = false
   let heartbeat: NodeJS.Timeout | undefined
@@ -95,7 +95,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     const now = performance.now()
     if (now < nextUpkeep) return
     const closing = [...tasks.values()].flatMap(({ name, setAside }) => setAside === undefined ? [] : [name])
-    const { takenOver, givenUp, setAside, nextDue } = await store.upkeep(now - reachedAt >= settledMs, closing)
+    const own = Array.from(running, ({ job }) => job.id)
+    const { takenOver, givenUp, setAside, nextDue } = await store.upkeep(now - reachedAt >= settledMs, own, closing)
     lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a stopped process run again')
@@ -108,7 +109,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   /** Takes jobs if there is room for them; false without room or jobs. */
   async function take (): Promise<boolean> {
     const free = workers - running.size
-    const current = Array.from(running.values(), ({ job }) => job)
+    const current = Array.from(running, ({ job }) => job)
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
       task: name,
       from: turns.get(name) ?? '',
@@ -142,14 +143,15 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     if (task === undefined) throw new Error(`the job "${job.task}" is not defined`)
     const controller = new AbortController()
     const done = attempt(task, job, controller).finally(() => {
-      running.delete(job.id)
+      running.delete(entry)
       if (running.size === 0) {
         clearInterval(heartbeat)
         heartbeat = undefined
       }
       wake()
     })
-    running.set(job.id, { job, controller, done })
+    const entry = { job, controller, done }
+    running.add(entry)
     heartbeat ??= setInterval(beat, beatMs).unref()
   }
 
@@ -203,11 +205,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   async function beat (): Promise<void> {
     if (beating) return
     beating = true
-    const held = [...running.values()]
+    const held = [...running]
     try {
       const own = await store.renew(held.map(({ job }) => job))
       for (const { job, controller } of held) {
-        if (!own.has(job.id)) controller.abort(new AttemptEnded('lost', 'the job no longer belongs to this process'))
+        if (own.get(job.id) !== job.retries) controller.abort(new AttemptEnded('lost', 'the job no longer belongs to this process'))
       }
     } catch (error) {
       failed(error)
@@ -239,11 +241,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
       draining.abort()
       const finished = async () => {
         await poller.ended()
-        await Promise.all([...running.values()].map(({ done }) => done))
+        await Promise.all(Array.from(running, ({ done }) => done))
       }
       await settlesWithin(finished(), deadline - performance.now())
       isUrgent = true
-      for (const { controller } of running.values()) controller.abort(new AttemptEnded('stopped', 'the server is stopping'))
+      for (const { controller } of running) controller.abort(new AttemptEnded('stopped', 'the server is stopping'))
       if (running.size > 0) await settlesWithin(finished(), handingBackMs)
     }
   }

@@ -111,6 +111,40 @@ test('a stop waits for running jobs, and hands back those that take too long', a
   t.same(await states(), ['completed 0 false', 'created 0 true'], 'running jobs end, and none starts')
 })
 
+test('a stalled process keeps its job, and ends its attempt when it runs the job again for another process', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const door = gate()
+  const begun: Job[] = []
+  const start = (task: string) =>
+    queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) =>
+      app.queue.define(task, {}, async (job) => {
+        begun.push(job)
+        await door.opened
+      }), { workers: 2 })
+  const { app, run, change } = await start('work')
+  const id = await app.queue.send('work', { tenant: '', data: {} })
+  await until('it runs', () => begun.length === 1)
+  // As if it had not been renewed in time.
+  const stall = () => change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active' and retry_count = 0")
+  await stall()
+  await until('it is renewed', async () =>
+    Number((await run('select extract(epoch from expire_in)::float8 as held from tenantry_queue.job'))[0]?.['held']) > 3600)
+  t.equal(begun.length, 1)
+
+  // This process takes jobs over, but does not run them.
+  await start('other')
+  await until('it runs again', async () => {
+    // Again, since it may be renewed before it is taken over.
+    await stall()
+    return begun.length > 1
+  })
+  await until('the earlier attempt is aborted', () => begun[0]?.signal.aborted === true)
+  t.equal(begun[1]?.signal.aborted, false)
+  door.open()
+  await until('it is completed', async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed')
+  t.strictSame(begun.map(({ attempt }) => attempt), [1, 2])
+})
+
 test('jobs continue when a lost database is back', async (t) => {
   const server = await postgresServer(t)
   const door = gate()
