@@ -109,7 +109,7 @@ test('a statement or transaction whose caller leaves while it waits does not run
 
 test('a request that gets no connection within acquireTimeoutMs is rejected and leaves the queue', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, acquireTimeoutMs: 50 } } })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, acquireTimeoutMs: 1000 } } })
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   await lock.query('select pg_advisory_lock(1)')

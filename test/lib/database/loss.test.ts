@@ -141,7 +141,7 @@ test('a session of a standby ends at its first refused write, and the next write
 
 test('a pool without free connections is reported as a busy database and does not hang', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 200 } } })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 1000 } } })
   const holding = new Set<() => void>()
   const hold = (tenant: TenantRef) =>
     engine.transaction({ tenant }, async (session) => {

@@ -11,9 +11,8 @@ import { platformRef } from '../../../lib/identity/tenant-ref.js'
 import { launch } from '../../bin/tenantry.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { openEngine, rejection } from './open.js'
+import { longestBlock, openEngine, rejection } from './open.js'
 
-const longestBlock = '200ms'
 const lookMs = 20 // between polls of the sessions
 const rows = 200_000
 const sql = `
@@ -48,7 +47,8 @@ test('migrations of a large table block neither reads nor writes for long, durin
   }
   const [reading, writer, reader] = await Promise.all([connected(), connected(), connected()])
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
-  for (const client of [writer, reader]) await client.query(`set lock_timeout = '${longestBlock}'; set app.tenant_id = '*'`)
+  const longest = await longestBlock(reader)
+  for (const client of [writer, reader]) await client.query(`set lock_timeout = ${longest}; set app.tenant_id = '*'`)
   const done = new AbortController()
   const repeat = async (work: (count: number) => Promise<unknown>) => {
     let count = 0
@@ -91,10 +91,9 @@ test('migrations of a large table block neither reads nor writes for long, durin
   }
 
   await openTransaction()
-  const applied = await engine.migration.apply(undefined, onProgress)
-  done.abort()
+  const applying = engine.migration.apply(undefined, onProgress).finally(() => done.abort())
+  const [applied, written, read] = await Promise.all([applying, writes, reads])
   await freed
-  const [written, read] = await Promise.all([writes, reads])
   t.strictSame(applied, [nameAfterSystem('alter_notes'), nameAfterSystem('isolate_notes', 2)])
   t.ok([...waited.values()][0]! >= 3, 'a step was retried while the transaction was open')
   t.ok(written > 0 && read > 0)

@@ -446,7 +446,7 @@ test('a long lock on a table does not block the migration forever', async (t) =>
   const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key)' })
   const engine = await openEngine(t, {
     provider: 'postgres',
-    postgres: { connectionString, pool: { statementTimeoutMs: 200 } },
+    postgres: { connectionString, pool: { statementTimeoutMs: 1000 } },
     tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, more: { type: 'text' } } } }
   })
   const holder = new pg.Client({ connectionString })
@@ -456,7 +456,7 @@ test('a long lock on a table does not block the migration forever', async (t) =>
   t.match(await applying, {
     code: 'TENANTRY_DATABASE_BUSY',
     message: new RegExp(
-      `${nameAfterSystem('alter_notes')} did not get a lock of the table public.notes within 0.4 s \\(held by process \\d+, idle in transaction\\)`
+      `${nameAfterSystem('alter_notes')} did not get a lock of the table public.notes within 2 s \\(held by process \\d+, idle in transaction\\)`
     )
   })
   await holder.end()

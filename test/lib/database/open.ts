@@ -1,4 +1,5 @@
 /** Engines for the tests of this folder. */
+import type pg from 'pg'
 import type { Test } from 'tap'
 import tap from 'tap'
 import type { Engine, SessionOptions } from '../../../lib/database/engine.js'
@@ -61,3 +62,10 @@ export function rejection (promise: Promise<unknown>): Promise<unknown> {
 }
 
 export const withoutTenant: SessionOptions = { tenant: noTenant }
+
+/** The longest time, in ms, for which a migration may block statements on `notes`. A busy machine takes longer, for a copy too. */
+export async function longestBlock (client: pg.Client): Promise<number> {
+  const began = performance.now()
+  await client.query('create temporary table copied as select * from notes')
+  return Math.round(200 + 2 * (performance.now() - began))
+}

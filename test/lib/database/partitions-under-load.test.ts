@@ -3,9 +3,8 @@ import { test } from 'tap'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { openEngine, rejection } from './open.js'
+import { longestBlock, openEngine, rejection } from './open.js'
 
-const longestBlock = '200ms'
 const rows = 200_000
 const sql = `
 create table authors (id int primary key);
@@ -57,7 +56,8 @@ test('keys, indexes and references of a partitioned table with rows are built wi
   }
   const [reading, writer, reader] = await Promise.all([connected(), connected(), connected()])
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
-  for (const client of [writer, reader]) await client.query(`set lock_timeout = '${longestBlock}'; set app.tenant_id = '*'`)
+  const longest = await longestBlock(reader)
+  for (const client of [writer, reader]) await client.query(`set lock_timeout = ${longest}; set app.tenant_id = '*'`)
   const done = new AbortController()
   const repeat = async (work: (count: number) => Promise<unknown>) => {
     let count = 0
@@ -73,12 +73,11 @@ test('keys, indexes and references of a partitioned table with rows are built wi
   await reading.query('begin isolation level repeatable read; select count(*) from notes where id < 10')
   let waits = 0
   let freed: Promise<unknown> = Promise.resolve()
-  const applied = await engine.migration.apply(undefined, ({ state }) => {
+  const applying = engine.migration.apply(undefined, ({ state }) => {
     if (state === 'waiting' && ++waits === 3) freed = reading.query('rollback')
-  })
-  done.abort()
+  }).finally(() => done.abort())
+  const [applied, written, read] = await Promise.all([applying, writes, reads])
   await freed
-  const [written, read] = await Promise.all([writes, reads])
   t.strictSame(applied, [nameAfterSystem('alter_notes'), nameAfterSystem('isolate_notes', 2)])
   t.ok(waits >= 3, 'a step was retried while the transaction was open')
   t.ok(written > 0 && read > 0)

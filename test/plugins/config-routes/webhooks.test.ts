@@ -592,16 +592,22 @@ async function twoServers (t: Test): Promise<void> {
         received_at = received_at - make_interval(secs => ${seconds})`.execute(first.db)
     if (here === undefined || there === undefined) throw new Error('there are two')
     const delivery = { tenant: tenantRef('a'), path: '/hook', id: 'd-1' }
-    let began = (): void => {}
-    const running = new Promise<void>((resolve) => {
-      began = resolve
+    // A dead process renews nothing.
+    let isDead = false
+    const dead = createWebhookDeduplication({
+      dbFor (tenant) {
+        if (isDead) throw new Error('the process is dead')
+        return first.engine.kyselyFor(tenant)
+      },
+      log: first.log
     })
-    // It never ends, as if its process were dead.
-    here.once(delivery, () => {
-      began()
-      return new Promise<string>(() => {})
-    }).catch(() => {})
-    await running
+    await new Promise<void>((resolve, reject) => {
+      dead.once(delivery, () => {
+        resolve()
+        return new Promise<string>(() => {})
+      }).catch(reject)
+    })
+    isDead = true
 
     let looks = 0
     let end = (): void => {}
@@ -628,9 +634,9 @@ async function twoServers (t: Test): Promise<void> {
     t.equal(await crowded.once(other, async () => 'twice'), undefined, 'waits although repetitions of another tenant wait')
     await repeated
     t.strictSame(new Set(await Promise.all(flood)), new Set(['refused']))
-    await pass(40)
+    await pass(10)
     await t.rejects(there.once(delivery, async () => 'twice'), { code: 'TENANTRY_STATE_CONFLICT' }, 'not before')
-    await pass(21)
+    await pass(51)
     t.equal(await there.once(delivery, async () => 'later'), 'later')
     t.equal(await there.once(delivery, async () => 'again'), undefined)
     await t.rejects(

@@ -250,7 +250,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test("a dead process's jobs are run by another", async (t) => {
     const put = (n: string, retries: number, age: string) =>
       change(`insert into tenantry_queue.job (name, data, state, retry_limit, retry_count, started_on, expire_in)
-      values ('jobs', '{"tenant": "a", "task": "any", "data": {"n": "${n}"}}', 'active', 2, ${retries}, now() - interval '${age}', interval '15 seconds')`)
+      values ('jobs', '{"tenant": "a", "task": "any", "data": {"n": "${n}"}}', 'active', 2, ${retries}, now() - interval '${age}', interval '30 minutes')`)
     await put('alive', 0, '5 seconds')
     await put('gone', 0, '1 hour')
     await put('gone too often', 2, '1 hour')

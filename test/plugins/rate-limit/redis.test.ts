@@ -85,12 +85,12 @@ t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
   await t.test('keys start with the tenant or the address, and expire with their windows', async (t) => {
     await redis.command('flushall')
     const store = await storeOn(t, redis)
-    const long = createLimit({ max: 1, windowMs: 1000 }, `GET /${'x'.repeat(2000)}`)
+    const long = createLimit({ max: 1, windowMs: 30_000 }, `GET /${'x'.repeat(2000)}`)
     await take(store, 'tenant', 'acme', minute, plan)
     await take(store, 'tenant', 'acme', long)
     await take(store, 'address', '10.0.0.1', minute)
-    await take(store, 'tenant', 'acme', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: tenantRef('acme') }))
-    await take(store, 'address', '10.0.0.1', createLimit({ max: 1, windowMs: 1000 }, 'GET /o', { owner: tenantRef('acme') }))
+    await take(store, 'tenant', 'acme', createLimit({ max: 1, windowMs: 30_000 }, 'GET /o', { owner: tenantRef('acme') }))
+    await take(store, 'address', '10.0.0.1', createLimit({ max: 1, windowMs: 30_000 }, 'GET /o', { owner: tenantRef('acme') }))
     const keys = await redis.command('keys', '*')
     if (!Array.isArray(keys)) throw new Error('no list of keys')
     t.same(keys.map((key) => String(key).replace(/#.*/, '#')).sort(), [
@@ -102,9 +102,9 @@ t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
     ])
     for (const key of keys) {
       const left = Number(await redis.command('pttl', String(key)))
-      t.ok(left > 0 && left <= 60_000 && String(key).length < 150, `${key}: ${left} ms`)
+      const window = /:plan$|:GET \/a$/.test(String(key)) ? 60_000 : 30_000
+      t.ok(left > 0 && left <= window && String(key).length < 150, `${key}: ${left} ms`)
     }
-    await until('the short ones are gone', async () => await redis.command('dbsize') === 3)
   })
 
   await t.test("windows of a tenant's own document are bounded, however many routes, versions and addresses there are", async (t) => {
@@ -145,10 +145,10 @@ t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
     await store.refund('address', '10.0.0.199', aged, taken.resetAt)
     t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'an aged one is refunded too')
 
-    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: tenantRef('brief') }))
-    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 600 }, 'GET /p', { owner: tenantRef('brief') }))
-    t.ok(Number(await redis.command('pttl', 'tenantry:rl:o:brief:young')) > 600, 'it lives as long as its longest window')
-    await until('it is gone', async () => await redis.command('exists', 'tenantry:rl:o:brief:young') === 0)
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 60_000 }, 'GET /o', { owner: tenantRef('brief') }))
+    await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /p', { owner: tenantRef('brief') }))
+    const left = Number(await redis.command('pttl', 'tenantry:rl:o:brief:young'))
+    t.ok(left > 1000 && left <= 60_000, `it lives as long as its longest window: ${left} ms`)
   })
 
   await t.test('a count that would outlive its window, or never expire, is a new window', async (t) => {

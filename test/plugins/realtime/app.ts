@@ -87,7 +87,7 @@ export function connect (
   return client
 }
 
-const waitMs = 10_000
+const waitMs = 120_000 // as in test/helpers/until.ts
 
 /** A websocket and its received messages. */
 export class Client {

@@ -6,6 +6,7 @@ import { connect as tcp } from 'node:net'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
+import { movableClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -239,13 +240,15 @@ test('an upgrade to another protocol is handled as a plain request', async (t) =
 })
 
 test('a connection ends with its token, its tenant, or the server', async (t) => {
+  const pass = movableClock(t)
   const { app, origin, connect: join, ask } = await open(t, {}, { engine: await postgresSection(t) })
-  const short = connect(t, origin, bearer(signToken({ sub: 'bob', tenant_id: 'acme' }, { expiresIn: 2 })))
+  const short = connect(t, origin, bearer(signToken({ sub: 'bob', tenant_id: 'acme' }, { expiresIn: 60 })))
   await short.next()
-  const renewed = connect(t, origin, bearer(signToken({ sub: 'bob', tenant_id: 'acme' }, { expiresIn: 2 })))
+  const renewed = connect(t, origin, bearer(signToken({ sub: 'bob', tenant_id: 'acme' }, { expiresIn: 60 })))
   await renewed.next()
   t.match(await renewed.ask({ type: 'auth', token: tokenOf('acme') }), { type: 'ack' })
   t.match(await renewed.ask({ type: 'auth', token: tokenOf('globex') }), { type: 'error', status: 403 })
+  pass(60_000)
   t.equal((await short.closed).code, 4401)
   await renewed.settle()
 

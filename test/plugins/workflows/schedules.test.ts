@@ -138,11 +138,15 @@ test('schedules of two servers', async (t) => {
   })
 
   await t.test('a suspended tenant has no runs', async (t) => {
-    await first.tenants.update('acme', { status: 'suspended' })
+    const update = async (status: 'active' | 'suspended') => {
+      await first.tenants.update('acme', { status })
+      await until('the other server is notified', async () => (await second.tenants.get('acme'))?.status === status)
+    }
+    await update('suspended')
     await setClock(first, at(4000))
     t.equal(await look(at(4000)), 1, "only the platform's")
     t.strictSame(await runsOf(first, 'acme'), ['nightly'])
-    await first.tenants.update('acme', { status: 'active' })
+    await update('active')
     await endRuns(first)
   })
 
@@ -181,7 +185,7 @@ test('schedules of two servers', async (t) => {
 test('a tenant that uses its share of the database does not delay the schedules of others', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, idle, {
-    engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 5, acquireTimeoutMs: 300 } } },
+    engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 5, acquireTimeoutMs: 2000 } } },
     tenants: ['acme', 'globex']
   })
   for (const tenant of ['acme', 'globex']) t.equal((await save(app, tenant, [nightly(), nightly('30 3 * * *', 'later')])).status, 200)
@@ -191,8 +195,13 @@ test('a tenant that uses its share of the database does not delay the schedules 
   await setClock(app, at(10))
   await app.db.executeQuery(CompiledQuery.raw("update tenantry.workflow_schedules set next_at = $1 where tenant_id = 'acme'", [at(5)]))
   const held = gate()
-  const work = Array.from({ length: 4 }, () => app.engine.transaction({ tenant: tenantRef('acme') }, async () => await held.opened))
-  await until('all work has begun', () => app.engine.transaction({ tenant: tenantRef('acme') }, async () => {}).then(() => false, () => true))
+  let begun = 0
+  const work = Array.from({ length: 4 }, () =>
+    app.engine.transaction({ tenant: tenantRef('acme') }, async () => {
+      begun++
+      await held.opened
+    }))
+  await until('all work has begun', () => begun === work.length)
   t.equal(await app.workflows.startDue(at(10)), 3, "the platform's and those of globex")
   t.equal((await runsOf(app, 'globex')).length, 4)
   held.open()

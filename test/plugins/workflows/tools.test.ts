@@ -2,6 +2,7 @@
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
+import { movableClock } from '../../helpers/clock.js'
 import { gate } from '../../helpers/gate.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -83,7 +84,8 @@ test('runs without a caller reach only open routes that admit a named tenant', a
 
 interface Change {
   readonly by: (opened: Opened) => Promise<Record<string, string>>
-  readonly change: (opened: Opened, by: Record<string, string>, t: Test) => Promise<unknown>
+  /** `pass` moves the server's clock on. */
+  readonly change: (opened: Opened, by: Record<string, string>, t: Test, pass: (ms: number) => void) => Promise<unknown>
   /** The error that the model gets. */
   readonly refusal: RegExp
 }
@@ -111,9 +113,11 @@ const keyIdOf = (by: Record<string, string>) => String(by['x-api-key']).split('_
 
 const changes: Record<string, Change> = {
   'the token expires': {
-    // Long enough for the start of the run on a busy machine.
-    by: async () => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }, { expiresIn: 8 })}` }),
-    change: ({ ask }, headers) => until('the token expires', async () => (await ask('GET /notes', { headers })).status === 401),
+    by: async () => ada(),
+    async change ({ ask }, headers, t, pass) {
+      pass(3_600_000)
+      t.equal((await ask('GET /notes', { headers })).status, 401)
+    },
     refusal: /expired/i
   },
   'the caller logs out': {
@@ -158,6 +162,7 @@ const changes: Record<string, Change> = {
 
 for (const [label, { by, change, refusal }] of Object.entries(changes)) {
   test(`a tool call is rejected if ${label} after the start of the run`, async (t) => {
+    const pass = movableClock(t)
     const opened = await open(t, [addNote])
     const { app, model, start, titles } = opened
     const headers = await by(opened)
@@ -165,7 +170,7 @@ for (const [label, { by, change, refusal }] of Object.entries(changes)) {
     model.wait = () => door.opened
     const id = await start(headers, ['add_note'])
     await until('the model is called', () => model.asked() === 1)
-    await change(opened, headers, t)
+    await change(opened, headers, t, pass)
     door.open()
     await until('the model gets the result', () => model.results.length === 1)
     t.match(model.results[0], /error/)
