@@ -16,3 +16,15 @@ export function sharedByText<Made extends object | null> (): (text: string, make
     return made
   }
 }
+
+/** Calls the function once for each object, and keeps its result as long as the object. */
+export function oncePerObject<Given extends object, Made extends NonNullable<unknown>> (make: (given: Given) => Made) {
+  const kept = new WeakMap<Given, Made>()
+  return (given: Given): Made => {
+    const known = kept.get(given)
+    if (known !== undefined) return known
+    const made = make(given)
+    kept.set(given, made)
+    return made
+  }
+}

@@ -1,5 +1,6 @@
 /** Reads a document by its schema, the published schema.json, in one walk: settings, faults and defaults. A test compares it with Ajv. */
 import type { Static, TSchema } from 'typebox'
+import { oncePerObject } from '../cache/weak-memo.js'
 import { acceptedTypes, type Env, isPlainText, resolveEnvironment, settingsIn } from '../expressions/environment.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { ExactNumber } from '../json/exact-number.js'
@@ -221,22 +222,16 @@ interface Shape {
   readonly absent: ReadonlyArray<{ readonly name: string, readonly schema: SchemaNode }>
 }
 
-const shapes = new WeakMap<SchemaNode, Shape>()
-
-function shapeOf (node: SchemaNode): Shape {
-  const known = shapes.get(node)
-  if (known !== undefined) return known
+const shapeOf = oncePerObject((node: SchemaNode): Shape => {
   const { properties = {}, required = [], patternProperties = {}, additionalProperties } = node
   const patterns = Object.entries(patternProperties).map(([pattern, member]) => [compiled(pattern), member] as const)
-  const shape = {
+  return {
     patterns,
     additionalProperties: additionalProperties ?? patterns.length === 0,
     absent: Object.entries(properties).filter(([name, schema]) => schema.default !== undefined || required.includes(name))
       .map(([name, schema]) => ({ name, schema }))
   }
-  shapes.set(node, shape)
-  return shape
-}
+})
 
 const patternsOfSchemas = new Map<string, RegExp>()
 

@@ -1,4 +1,5 @@
 /** Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, by tenant; the empty one without a tenant. */
+import { oncePerObject } from '../cache/weak-memo.js'
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
@@ -79,16 +80,8 @@ function selectedOf (data: string, names: string): string {
   return `(select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(${data}) m where m.key = any(${names}))`
 }
 
-const listBinders = new WeakMap<readonly string[], Binder>()
-
 /** One binder per list, so that a statement has one placeholder for it. */
-function listBinder (names: readonly string[]): Binder {
-  const known = listBinders.get(names)
-  if (known !== undefined) return known
-  const binder: Binder = () => names
-  listBinders.set(names, binder)
-  return binder
-}
+const listBinder = oncePerObject((names: readonly string[]): Binder => () => names)
 
 function conditionsOf (parts: Parts, alias: string, draft: Draft): string {
   const [tenant, collection] = tenantAndCollection(parts, draft)

@@ -1,4 +1,5 @@
 /** The members of a record. */
+import { oncePerObject } from '../cache/weak-memo.js'
 import type { Column, Table } from '../database/catalogue.js'
 import type { Reference } from '../expressions/types.js'
 import type { AggregateName } from './aggregate.js'
@@ -51,16 +52,10 @@ export interface EmbedLimit {
   readonly references: readonly Reference[]
 }
 
-const everyColumns = new WeakMap<Table, Field[]>()
-
 /** The fields of all columns. Computed once per table, because most queries select every column. */
-export function everyColumn (table: Table): Field[] {
-  const known = everyColumns.get(table)
-  if (known !== undefined) return known
-  const fields = [...table.columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
-  everyColumns.set(table, fields)
-  return fields
-}
+export const everyColumn = oncePerObject(({ columns }: Table): Field[] =>
+  [...columns.values()].map((column): Field => ({ kind: 'column', name: column.name, column }))
+)
 
 /** The column of this table that a member shows. */
 export function columnShownBy (field: Field): Column | undefined {

@@ -1,5 +1,6 @@
 /** The tables that a query reads and writes. A write to a table makes the cached responses stale that read it. */
 import type { TableUse } from '../cache/store.js'
+import { oncePerObject } from '../cache/weak-memo.js'
 import type { Catalogue, Table } from '../database/catalogue.js'
 import { type Selection, tablesOf } from './field.js'
 
@@ -9,7 +10,7 @@ export function readsOf (selection: Selection, catalogue: Catalogue): readonly T
   return unique(
     tablesOf(selection).flatMap((table) => {
       if (table.readsFrom === undefined) {
-        return table.tenantScoped && isFollowed(table, catalogue)
+        return table.tenantScoped && followersIn(catalogue).has(table)
           ? [useOf(table), ofAll(table)]
           : [useOf(table)]
       }
@@ -48,19 +49,10 @@ function writtenWith (begin: Iterable<Table>, operation: 'update' | 'delete', { 
   return written
 }
 
-const followed = new WeakMap<Catalogue, ReadonlySet<Table>>()
-
-/** Whether a write to a table without tenants may change rows of this table. */
-function isFollowed (table: Table, catalogue: Catalogue): boolean {
-  let known = followed.get(catalogue)
-  if (known === undefined) {
-    followed.set(
-      catalogue,
-      known = writtenWith([...catalogue.tables.values()].filter(({ tenantScoped, view }) => !tenantScoped && !view), 'delete', catalogue)
-    )
-  }
-  return known.has(table)
-}
+/** The tables whose rows may change with a write to a table without tenants. */
+const followersIn = oncePerObject((catalogue: Catalogue) =>
+  writtenWith([...catalogue.tables.values()].filter(({ tenantScoped, view }) => !tenantScoped && !view), 'delete', catalogue)
+)
 
 /** The rows of all tenants. */
 function ofAll ({ name }: Table): TableUse {

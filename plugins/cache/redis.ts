@@ -6,6 +6,7 @@ import { randomBytes } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import type { CacheBounds, CacheStore, MaybePromise, Miss, TableUse, Warn } from '../../lib/cache/store.js'
 import { capacityOf, everyTenant } from '../../lib/cache/store.js'
+import { oncePerObject } from '../../lib/cache/weak-memo.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import type { RedisConnection } from '../../lib/redis/redis.js'
 import { createCounts } from './counts.js'
@@ -223,17 +224,12 @@ const noItem = `${prefix}*:none`
 const fieldOf = (table: string): string => `t${table}`
 
 const noFields = [0, '']
-const fieldLists = new WeakMap<readonly TableUse[], (string | number)[]>()
 
 /** The number of the tenant's; the tenant itself; those; the others. Created once for the tables of a route. */
-function fieldsOf (reads: readonly TableUse[]): (string | number)[] {
-  const known = fieldLists.get(reads)
-  if (known !== undefined) return known
+const fieldsOf = oncePerObject((reads: readonly TableUse[]): (string | number)[] => {
   const scoped = reads.filter((read) => read.scoped)
-  const fields = [scoped.length, '', ...[...scoped, ...reads.filter((read) => !read.scoped)].map(({ table }) => fieldOf(table))]
-  fieldLists.set(reads, fields)
-  return fields
-}
+  return [scoped.length, '', ...[...scoped, ...reads.filter((read) => !read.scoped)].map(({ table }) => fieldOf(table))]
+})
 
 function bytesOf (tenant: string, key: string, value: string): number {
   return Math.ceil(bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + bytesPerByte * Buffer.byteLength(value))

@@ -1,5 +1,6 @@
 /** Publishes rows for administrators of the platform. If columns are missing, the response names them. */
 import type { FastifyInstance } from 'fastify'
+import { oncePerObject } from '../../lib/cache/weak-memo.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import { type Catalogue, keyColumns, type Table } from '../../lib/database/catalogue.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
@@ -37,11 +38,8 @@ const maxDetails = 20
 export function createPublishing (app: FastifyInstance) {
   const { engine } = app
   const [cache, emitter] = [optional(app, 'cache'), optional(app, 'webhooks')]
-  const inserts = new WeakMap<Table, CompiledQuery>()
 
-  function insertInto (table: Table): CompiledQuery {
-    const known = inserts.get(table)
-    if (known !== undefined) return known
+  const insertInto = oncePerObject((table: Table): CompiledQuery => {
     const compiled = compileQuery({ table: table.name, operation: 'insert', single: true, data: '{{body.data}}' }, '', {
       faults: new FaultList(),
       sources: new Set(['body']),
@@ -54,9 +52,8 @@ export function createPublishing (app: FastifyInstance) {
       origin: table.tenantScoped ? 'tenant' : 'platform'
     })
     if (compiled === null) throw new Error(`the insert into ${table.name} cannot be compiled`)
-    inserts.set(table, compiled)
     return compiled
-  }
+  })
 
   async function write (publisher: Publisher, table: Table, data: Values): Promise<string> {
     if (table.view) throw viewFault(table)

@@ -1,4 +1,5 @@
 /** The stored parts of a workflow and of the request that starts it, and how they are read again. */
+import { oncePerObject } from '../../lib/cache/weak-memo.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
@@ -23,16 +24,10 @@ type StoredScope =
   & { readonly caller?: StoredCaller }
 
 /** A workflow may be started a thousand times a second. */
-const definitions = new WeakMap<CompiledWorkflow, string>()
-
-export function definitionText (workflow: CompiledWorkflow): string {
-  const known = definitions.get(workflow)
-  if (known !== undefined) return known
-  const stored: StoredDefinition = { origin: workflow.origin, definition: workflow.definition }
-  const text = stringifyJson(stored)
-  definitions.set(workflow, text)
-  return text
-}
+export const definitionText = oncePerObject(({ origin, definition }: CompiledWorkflow): string => {
+  const stored: StoredDefinition = { origin, definition }
+  return stringifyJson(stored)
+})
 
 export function readDefinition (text: string): StoredDefinition {
   return Object(parseJson(text))
