@@ -84,7 +84,8 @@ test('no request fails while instances behind nginx restart in turn; buffered da
     await start(index)
   }
   await until('both instances serve at the end', load.serves(ports))
-  await until('the websocket was moved twice', () => sockets.opened > 2)
+  // Once, if it was on the second instance from the begin.
+  await until('the websocket was moved', () => sockets.opened > 1)
   const { sent, failures, written, seconds } = await load.end()
   sockets.end()
   t.comment(`${sent} requests in ${seconds} s`)
@@ -100,7 +101,7 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   t.match(last, { status: 'completed', result: { done: true } })
   t.equal(calls, 2, 'exactly one retry')
   for (const instance of instances) stop(instance)
-  for (const { code, errors } of await Promise.all(ends)) t.match({ code, errors }, { code: 0, errors: [] })
+  for (const { code, errors } of await Promise.all(ends)) t.match({ code, errors }, { code: 0, errors: { length: 0 } })
 
   t.same(
     (await query("select id from notes where text = 'posted'")).map(({ id }) => id).toSorted(),

@@ -106,7 +106,7 @@ test('a missing table or column triggers a reload of the catalogue', (t) =>
 
 test('a statement that takes too long is canceled, and reported as a busy database', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, statementTimeoutMs: 50 } } })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, statementTimeoutMs: 1000 } } })
   t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], withoutTenant)), {
     code: 'TENANTRY_DATABASE_BUSY',
     statusCode: 503,
