@@ -74,7 +74,7 @@ t.test('the client of a document compiles, and its types reject calls that the A
   const out = join(folder, 'api.ts')
   t.match(await here(['client', join(folder, 'tenantry.json'), '--out', out], testEnv), {
     code: 0,
-    output: [],
+    output: { length: 0 },
     errors: [`Wrote ${out}. It needs openapi-fetch: npm i openapi-fetch`]
   })
   const documented = blocksOf(page('docs/guides/client.md')).filter(({ language }) => language === 'ts').map(({ text }) => text)

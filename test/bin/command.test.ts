@@ -14,7 +14,7 @@ const list = { path: '/notes', method: 'get', queries: [{ table: 'notes', operat
 
 t.test('--version and --help print the version and the help', async (t) => {
   const folder = t.testdir({})
-  t.match(await tenantry(t, folder, ['--version']), { code: 0, output: [version], errors: [] })
+  t.match(await tenantry(t, folder, ['--version']), { code: 0, output: [version], errors: { length: 0 } })
   const { code, output } = await tenantry(t, folder, ['--help'])
   t.equal(code, 0)
   t.strictSame((await here(['help'])).output, (await here(['--help'])).output)
@@ -38,7 +38,7 @@ t.test('--version and --help print the version and the help', async (t) => {
     ]
   ) {
     t.ok(output.some((line) => line.trim().startsWith(`${name} `)), name)
-    t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: [] })
+    t.match(await here([...name.split(' '), '--help']), { code: 0, output: [new RegExp(`^usage: tenantry ${name} `)], errors: { length: 0 } })
   }
 })
 
@@ -67,9 +67,9 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
     [['token', '--sub', 'a', '--expires', '1h'], /^--expires must be a number of seconds/],
     [['token', '--sub', 'a'], /^there is no signing key/]
   ]
-  t.match(await tenantry(t, folder, calls[0]![0]), { code: 1, output: [], errors: [calls[0]![1]] })
+  t.match(await tenantry(t, folder, calls[0]![0]), { code: 1, output: { length: 0 }, errors: [calls[0]![1]] })
   for (const [words, message] of [...calls, [[], /^tenantry /] as const]) {
-    t.match(await here([...words]), { code: 1, output: [], errors: [message] }, words.join(' '))
+    t.match(await here([...words]), { code: 1, output: { length: 0 }, errors: [message] }, words.join(' '))
   }
 })
 
@@ -97,7 +97,7 @@ t.test('tsx loads a TypeScript document, and a missing tsx is reported', async (
   symlinkSync(dirname(dirname(createRequire(import.meta.url).resolve('tsx/package.json'))), `${folder}/node_modules`)
   for (const type of ['module', 'commonjs']) {
     writeFileSync(`${folder}/package.json`, JSON.stringify({ type }))
-    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), { code: 0, errors: [] }, type)
+    t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), { code: 0, errors: { length: 0 } }, type)
   }
 })
 

@@ -15,7 +15,7 @@ t.test('the generated project serves, and its test passes', async (t) => {
   t.match(await tenantry(t, parent, ['init', 'My API']), {
     code: 0,
     output: ['Wrote tenantry.json, .env, .gitignore, package.json, test/notes.test.js.', 'Next: cd My API && npm install && npm start'],
-    errors: []
+    errors: { length: 0 }
   })
   const folder = join(parent, 'My API')
   t.strictSame(readdirSync(folder).sort(), ['.env', '.gitignore', 'package.json', 'tenantry.json', 'test'])

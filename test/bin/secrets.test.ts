@@ -52,12 +52,12 @@ test('secrets rekey lists unreadable secrets and re-encrypts the rest', async (t
   })
   t.match(await here(['secrets', 'rekey', path], { SECRETS_PREVIOUS_KEYS: old.text }), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: [/^SECRETS_MASTER_KEY is missing/]
   })
   t.match(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: 'none' }), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: [/^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/]
   })
 })

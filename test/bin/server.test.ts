@@ -78,7 +78,7 @@ async function serves (t: Test): Promise<void> {
   server.kill('SIGTERM')
   t.equal((await last).status, 200)
   const { code, errors, output } = await server.ended
-  t.match({ code, errors }, { code: 0, errors: [] })
+  t.match({ code, errors }, { code: 0, errors: { length: 0 } })
   t.equal(output.at(-1), 'fetch false', 'a server without calls does not load fetch')
 }
 
@@ -121,8 +121,8 @@ async function endsAStart (t: Test): Promise<void> {
   const refused = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query = 'rollback'"
   while ((await query(refused)).length === 0) await pause(lookMs)
   for (const program of [reading, migrating]) program.kill('SIGTERM')
-  t.match(await reading.ended, { code: 0, errors: [] })
-  t.match(await migrating.ended, { code: 0, output: [], errors: [] })
+  t.match(await reading.ended, { code: 0, errors: { length: 0 } })
+  t.match(await migrating.ended, { code: 0, output: { length: 0 }, errors: { length: 0 } })
 }
 
 t.test('a failed start exits with 1 and prints the obstacle in one line', async (t) => {
@@ -203,8 +203,8 @@ t.test('migrate prints security rules without a database', async (t) => {
   const { code, output, errors } = await here(['migrate', `${folder}/tenantry.json`, '--print-rules'])
   t.strictSame([code, errors], [0, []])
   t.match(output.join('\n'), /^rules_version[^]*match \/tenants\/\{tenant\}\/notes\/\{document\} \{\s+allow get: if isOf\(tenant\);/)
-  t.match(await here(['migrate', `${folder}/without.json`, '--print-rules']), { code: 1, output: [], errors: [/section `firebase`/] })
-  t.match(await here(['migrate', `${folder}/tenantry.json`, '--print', '--print-rules']), { code: 1, output: [], errors: [/one of/] })
+  t.match(await here(['migrate', `${folder}/without.json`, '--print-rules']), { code: 1, output: { length: 0 }, errors: [/section `firebase`/] })
+  t.match(await here(['migrate', `${folder}/tenantry.json`, '--print', '--print-rules']), { code: 1, output: { length: 0 }, errors: [/one of/] })
 })
 
 t.test('the printed migrations create the same database as migrate', async (t) => {

@@ -25,14 +25,14 @@ async function folderOf (t: Test, further: object = {}, options: DatabaseOptions
 test('user create reads the password from standard input, and the user can log in with it', async (t) => {
   const { engine, folder } = await folderOf(t)
   const root = await tenantry(t, folder, ['user', 'create', '--email', 'Root@Example.com', '--role', 'admin'], {}, `${password}\n`)
-  t.match(root, { code: 0, output: [uuid], errors: [] })
+  t.match(root, { code: 0, output: [uuid], errors: { length: 0 } })
   const create = (words: string[], input: string) => {
     // Not in this process, whose standard input belongs to the test runner.
     t.intercept(process, 'stdin', { value: Readable.from([Buffer.from(input)]) })
     return here(['user', 'create', `${folder}/tenantry.json`, ...words])
   }
   const ada = await create(['--email', 'ada@example.com', '--tenant', 'acme'], password)
-  t.match(ada, { code: 0, output: [uuid], errors: [] })
+  t.match(ada, { code: 0, output: [uuid], errors: { length: 0 } })
 
   const app = await testServer(t, {}, { engine })
   const ask = caller(t, app)
@@ -54,7 +54,7 @@ test('user create reads the password from standard input, and the user can log i
     target: 'ada@example.com'
   }])
   const again = await create(['--email', 'ROOT@example.com'], `${password}\n`)
-  t.match(again, { code: 1, output: [], errors: [/^there is already a user with the address ROOT@example.com$/] })
+  t.match(again, { code: 1, output: { length: 0 }, errors: [/^there is already a user with the address ROOT@example.com$/] })
 })
 
 test('the password is one line of standard input', async (t) => {
@@ -82,7 +82,7 @@ test('user create explains why a user cannot be created before it asks for a pas
   for (const tenant of ['', ' ', 'a b', '*']) {
     t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), {
       code: 1,
-      output: [],
+      output: { length: 0 },
       errors: [/--tenant must be 1 to 64 characters/]
     }, `the tenant "${tenant}" does not accept a platform user`)
   }
@@ -90,19 +90,19 @@ test('user create explains why a user cannot be created before it asks for a pas
   const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
   t.match(await here([...words, `${folder}/tenantry.json`]), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": create it with POST \/tenants/]
   })
   const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' }, { empty: true })
   t.match(await here([...words, `${unmigrated}/tenantry.json`]), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: ['the database is not migrated: run "tenantry migrate"']
   })
   const memory = t.testdir({ 'memory.json': JSON.stringify({ routes: [] }) })
   t.match(await here([...words, `${memory}/memory.json`]), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: [/^the database is in memory and is lost when this command ends/]
   })
 })

@@ -30,7 +30,7 @@ t.test('worker runs jobs of servers that only send; SIGTERM ends it with 0, and 
   }
   t.match(await tenantry(t, folder, ['worker']), {
     code: 1,
-    output: [],
+    output: { length: 0 },
     errors: ["the document's `queue.workers` is 0: set the number of concurrent jobs with --workers"]
   })
 
@@ -39,7 +39,7 @@ t.test('worker runs jobs of servers that only send; SIGTERM ends it with 0, and 
   const [job] = await query(insert)
   await is(job?.['id'], 'completed')
   first.kill('SIGTERM')
-  t.match(await first.ended, { code: 0, output: ['working on up to 2 jobs at a time'], errors: [] })
+  t.match(await first.ended, { code: 0, output: ['working on up to 2 jobs at a time'], errors: { length: 0 } })
 
   const holder = new pg.Client({ connectionString })
   await holder.connect()
@@ -74,5 +74,5 @@ t.test('worker reports an obstacle in one line', async (t) => {
       errors: [`--workers "${workers}" is invalid: expected a number from 1 to 100`]
     })
   }
-  t.match(await tenantry(t, folder, ['worker', 'down.json'], testEnv), { code: 1, output: [], errors: [/^the database cannot be reached/] })
+  t.match(await tenantry(t, folder, ['worker', 'down.json'], testEnv), { code: 1, output: { length: 0 }, errors: [/^the database cannot be reached/] })
 })

@@ -56,7 +56,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
       ]
     ) {
       const { status, body } = await caller(t, app, { tenant: 'a' })(target)
-      t.match([status, body.data, body['pagination']], [200, [], { total: 0 }], target)
+      t.match([status, body.data, body['pagination']], [200, { length: 0 }, { total: 0 }], target)
     }
     for (const target of [`GET /notes/${note}`, `GET /hidden/${note}`, 'GET /docs/shared', `GET /cached/hidden/${note}`]) {
       refused(t, await a(target), 404, 'NOT_FOUND', target)
@@ -211,10 +211,10 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     const other = await a('GET /cached/notes?')
     t.notMatch(other.text, /of b/)
     const c = await caller(t, app, { tenant: 'c' })('GET /cached/notes')
-    t.match([c.headers['x-cache'], c.body.data], ['MISS', []], 'the same URL for another tenant')
+    t.match([c.headers['x-cache'], c.body.data], ['MISS', { length: 0 }], 'the same URL for another tenant')
     const key = await b('GET /cached/key?k=of%20b')
     t.match(key.body.data, [{ title: 'of b' }])
-    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, [], 'a custom cache key')
+    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, { length: 0 }, 'a custom cache key')
 
     const ask = caller(t, app)
     const [one, two] = [signToken({ sub: 'one', tenant_id: 'b' }), signToken({ sub: 'two', tenant_id: 'b' })]

@@ -292,5 +292,5 @@ test('the whole document is valid OpenAPI 3.1', async (t) => {
   )
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
-  t.match(document.paths['/articles'].get.security, [{}, { bearer: [] }], 'an optional token is documented')
+  t.match(document.paths['/articles'].get.security, [{}, { bearer: { length: 0 } }], 'an optional token is documented')
 })

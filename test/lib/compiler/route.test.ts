@@ -56,13 +56,13 @@ test("a route's missing members have defaults", async (t) => {
   t.match(compile(list), {
     requireAuth: false,
     publicTenant: true,
-    permissions: [],
+    permissions: { length: 0 },
     rateLimit: null,
     cache: null,
     status: 200,
     tenantScoped: true
   })
-  t.match(compile({ path: '/plain', method: 'get', response: { ok: true } }), { queries: [], tenantScoped: false, transaction: false })
+  t.match(compile({ path: '/plain', method: 'get', response: { ok: true } }), { queries: { length: 0 }, tenantScoped: false, transaction: false })
   t.equal(compile({ path: '/countries', method: 'get', queries: [{ table: 'countries', operation: 'select' }] }).tenantScoped, false)
 })
 

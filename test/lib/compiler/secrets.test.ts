@@ -276,7 +276,7 @@ test("a tenant's secret replaces the platform setting of its name if that is ove
   const scope = scopeOf({ secrets })
   t.equal(route.response?.kind === 'mapping' && route.response.serialize(scope), '{"token":"platform"}')
   t.notMatch(route.cache?.key(scope, { method: 'GET', path: '/a', query: '' }), token)
-  t.match(compile(list, { env: context.env ?? {} }).secrets, [])
+  t.match(compile(list, { env: context.env ?? {} }).secrets, { length: 0 })
 })
 
 test("a route's cache key contains the tenant settings that it reads, and nothing else of the tenant", async (t) => {

@@ -329,7 +329,7 @@ onEachEngine(articles, {
     const filters: Filter[] = [{ column: 'title', operator: 'fts', value: '{{query.q}}', config: 'english' }]
     const pages = (q: string) => library.runDocument({ collection: 'pages', operation: 'query', filters }, { query: { q } })
     t.match(await pages('ferry'), { data: [{ id: 'one' }] })
-    t.match(await pages('- "'), { data: [] })
+    t.match(await pages('- "'), { data: { length: 0 } })
     t.match(await refusalOf(pages('x'.repeat(1001))), { status: 400, details: [{ path: '/query/q' }] })
   },
 

@@ -139,7 +139,8 @@ for (const [name, open] of Object.entries(stores)) {
     await t.test("lists a tenant's documents, the newest first", async (t) => {
       const { data, total } = await store.list(tenantRef(acme), { limit: 1, offset: 0 })
       t.equal(total, 2)
-      t.match(data, [{ id: 'b', contentType: 'text/plain', metadata: {}, chunks: 1, createdAt: Date }])
+      t.match(data, [{ id: 'b', contentType: 'text/plain', chunks: 1, createdAt: Date }])
+      t.strictSame(data.map(({ metadata }) => metadata), [{}])
       t.same((await store.list(tenantRef(acme), { limit: 10, offset: 1 })).data.map(({ id }) => id), ['a'])
       t.same(await store.list(tenantRef('stranger'), { limit: 10, offset: 0 }), { data: [], total: 0 })
     })

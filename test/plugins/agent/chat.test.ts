@@ -17,8 +17,8 @@ t.test('a chat returns a response, and continues a conversation', async (t) => {
     body: {
       conversationId: /^[\da-f-]{36}$/,
       message: { role: 'assistant', content: 'One.' },
-      citations: [],
-      toolCalls: [],
+      citations: { length: 0 },
+      toolCalls: { length: 0 },
       usage: { totalTokens: Number }
     }
   })
@@ -50,7 +50,7 @@ t.test('a stream begins with the conversation and ends once', async (t) => {
   const { as } = await open(t, mock.url)
   const { status, events } = await as('acme').chat('hello', { stream: true })
   t.equal(status, 200)
-  t.match(events[0], { type: 'start', conversationId: String, citations: [] })
+  t.match(events[0], { type: 'start', conversationId: String, citations: { length: 0 } })
   t.equal(events.filter(({ type }) => type === 'content').map(({ text }) => text).join(''), 'Hello, my friend.')
   t.match(events.slice(-2), [{ type: 'usage', totalTokens: Number, cost: Number }, { type: 'done', finishReason: 'stop' }])
   t.equal(events.filter(({ type }) => type === 'done' || type === 'error').length, 1)
@@ -81,7 +81,7 @@ t.test('a conversation belongs to its user', (t) =>
         status: 404,
         body: { code: 'TENANTRY_NOT_FOUND', message: 'Resource not found' }
       }, who)
-      t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
+      t.match((await caller.ask('GET /agent/conversations')).body, { data: { length: 0 }, pagination: { total: 0 } }, who)
     }
     t.equal(mock.getRequests().length, requests, 'the provider is not called')
     t.equal((await as('acme').ask(`DELETE ${target}`)).status, 200)

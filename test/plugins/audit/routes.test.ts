@@ -131,7 +131,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     t.strictSame(lines(await ada('GET /audit?action=role.replace')), ['role.replace - ada'])
     t.strictSame(lines(await ada('GET /audit?userId=ops')), ['limits.save - ops'])
     t.strictSame(lines(await ada('GET /audit?userId=ada&action=secret.*&limit=1&offset=1')), ['secret.create K ada'])
-    t.match((await ada('GET /audit?userId=gus')).body, { data: [], pagination: { total: 0 } }, "another tenant's user")
+    t.match((await ada('GET /audit?userId=gus')).body, { data: { length: 0 }, pagination: { total: 0 } }, "another tenant's user")
     t.match((await ops('GET /audit?userId=gus&action=secret.create')).body, { data: [{ tenantId: 'globex' }], pagination: { total: 1 } })
     const middle = own.body.data?.[5]?.['timestamp']
     const earlier = own.body.data?.filter(({ timestamp }) => String(timestamp) < String(middle)).length
@@ -139,12 +139,12 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     t.match((await ada(`GET /audit?from=${String(middle)}`)).body, { pagination: { total: 12 - Number(earlier) } })
     const today = new Date().toISOString().slice(0, 10)
     t.match((await ada('GET /audit?from=0000-01-01&to=9999-12-31')).body, { pagination: { total: 12 } })
-    t.match((await ada('GET /audit?from=9999-12-31&to=9999-12-31')).body, { data: [], pagination: { total: 0 } })
+    t.match((await ada('GET /audit?from=9999-12-31&to=9999-12-31')).body, { data: { length: 0 }, pagination: { total: 0 } })
     t.match((await ada(`GET /audit?to=${today}&from=1969-01-01T00:00:00%2B14:00&limit=1&offset=11`)).body, {
       data: [{ action: 'secret.create' }],
       pagination: { limit: 1, offset: 11, total: 12 }
     })
-    t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: [], pagination: { limit: 100, offset: 10_000, total: 12 } })
+    t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: { length: 0 }, pagination: { limit: 100, offset: 10_000, total: 12 } })
   })
 
   await t.test('entries are filtered by target, outcome and, for the platform, tenant', async (t) => {
@@ -156,7 +156,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     t.strictSame(lines(await ada('GET /audit?target=K&userId=ada&limit=1&offset=1')), ['secret.create K ada'])
     t.strictSame(lines(await ada('GET /audit?target=G')), [], "another tenant's target")
     t.match((await ada('GET /audit?outcome=success')).body.pagination, { total: 12 })
-    t.match((await ada('GET /audit?outcome=failure')).body, { data: [], pagination: { total: 0 } })
+    t.match((await ada('GET /audit?outcome=failure')).body, { data: { length: 0 }, pagination: { total: 0 } })
     await app.audit.record({
       tenant: 'acme',
       action: 'secret.create',
@@ -180,7 +180,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
       ['tenant.update initech ops', 'tenant.create initech ops', 'tenant.create initech -'].slice(0, 2)
     )
     t.match((await ops('GET /audit?tenantId=acme')).body.pagination, { total: 13 })
-    t.match((await ops('GET /audit?tenantId=nobody')).body, { data: [], pagination: { total: 0 } })
+    t.match((await ops('GET /audit?tenantId=nobody')).body, { data: { length: 0 }, pagination: { total: 0 } })
     for (const query of ['tenantId=globex', 'tenantId=acme']) {
       refused(t, await ada(`GET /audit?${query}`), 403, 'FORBIDDEN', `${query} of a tenant's administrator`)
     }
@@ -299,7 +299,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     }, { action: 'tenant.update', target: 'globex', details: { status: 'deleting' } }])
     refused(t, await ops('DELETE /tenants/globex'), 404, 'TENANT_UNKNOWN')
     await ops('POST /tenants', { body: { id: 'globex', name: 'Another' } })
-    t.match((await ops('GET /audit', { tenant: 'globex' })).body, { data: [], pagination: { total: 0 } })
+    t.match((await ops('GET /audit', { tenant: 'globex' })).body, { data: { length: 0 }, pagination: { total: 0 } })
     const again = as({ sub: 'gus', role: 'admin', tenant_id: 'globex', iat: Math.floor(Date.now() / 1000) + 2 })
     t.strictSame(lines(await again('GET /audit')), [])
     refused(t, await again('GET /audit?deletedTenant=globex'), 403, 'FORBIDDEN')
@@ -333,7 +333,7 @@ test('a failed operation leaves no entry, and an operation that cannot be audite
   t.match(await ops('POST /tenants', { body: { id: 'acme', name: 'x' } }), { status: 409 })
   t.match(await ops('PATCH /tenants/nobody', { body: { name: 'x' } }), { status: 404 })
   t.match(await ops('DELETE /tenants/nobody'), { status: 404 })
-  t.match(await ops('POST /migration/apply'), { body: { applied: [] } })
+  t.match(await ops('POST /migration/apply'), { body: { applied: { length: 0 } } })
   t.strictSame(await query('select id from tenantry.audit_log order by id'), before)
 
   await ada('POST /tenant/secrets', { body: { key: 'OLD', value } })

@@ -37,7 +37,7 @@ test('an event delivered twenty times at once to two servers counts once', async
   t.equal(await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('acme'), asOf: at(-1), status: 'past_due' }))), 'stale')
   t.match(
     await rowsOf(here.app, 'globex'),
-    { tenant: [{ plan: 'free' }], memory: [], subscriptions: [] },
+    { tenant: [{ plan: 'free' }], memory: { length: 0 }, subscriptions: { length: 0 } },
     'the other tenant has nothing of it'
   )
 })
@@ -132,7 +132,7 @@ test('an event of an unknown tenant is kept and reported, and counts once the te
   t.match(await rowsOf(app, 'later'), {
     tenant: [{ plan: 'pro' }],
     subscriptions: [{ id: 'sub_later', asked_at: at(1).toISOString() }],
-    unclaimed: []
+    unclaimed: { length: 0 }
   })
   t.same((await audited(app)).filter((line) => line.startsWith('later')), [
     'later billing.subscription sub_later',
@@ -162,7 +162,7 @@ test("a deleted tenant's events are deleted, and a new tenant with its id starts
   for (const id of ['acme', 'globex']) await billing.receive('payprov', eventOf(snapshotOf(tenantOf(id))))
   const other = await rowsOf(app, 'globex')
   await app.tenants.delete('acme')
-  t.match(await rowsOf(app, 'acme'), { tenant: [], memory: [], subscriptions: [] })
+  t.match(await rowsOf(app, 'acme'), { tenant: { length: 0 }, memory: { length: 0 }, subscriptions: { length: 0 } })
   const { rows } = await sql`select tenant_id from tenantry.billing_events`.execute(app.db)
   t.same(rows, [{ tenant_id: 'globex' }])
   const renewal = eventOf({ ...own, asOf: at(30), periodStart: at(30), periodEnd: at(60) })
@@ -176,7 +176,7 @@ test("a deleted tenant's events are deleted, and a new tenant with its id starts
   t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, "not even from the provider's subscriptions")
   t.equal(await billing.receive('payprov', eventOf({ ...own, asOf: at(31) })), 'unclaimed')
   t.match(warnings.at(-1), { tenant: tenantRef('acme'), msg: /a deleted tenant/ })
-  t.match(await rowsOf(app, 'acme'), { tenant: [{ plan: 'free' }], subscriptions: [] })
+  t.match(await rowsOf(app, 'acme'), { tenant: [{ plan: 'free' }], subscriptions: { length: 0 } })
   clock.forward(day)
   t.equal(
     await billing.receive('payprov', eventOf({ ...own, id: 'sub_new', startedAt: at(31), periodEnd: at(61), asOf: at(31) })),
@@ -207,10 +207,10 @@ test("a provider's response about another tenant is ignored", async (t) => {
   provider.respond = async () => [snapshotOf(tenantOf('globex'))]
   t.match(await billing.sync('acme'), { plan: 'free' })
   await billing.record('payprov', 'acme', [snapshotOf(tenantOf('globex'))])
-  t.match(await rowsOf(app, 'acme'), { subscriptions: [] })
+  t.match(await rowsOf(app, 'acme'), { subscriptions: { length: 0 } })
   t.match(warnings, [{ tenant: tenantRef('acme'), named: 'globex' }, { named: 'globex' }])
   await billing.record('payprov', 'nobody', [snapshotOf(tenantOf('nobody'))])
-  t.match(await rowsOf(app, 'nobody'), { subscriptions: [] }, 'so is one about an unknown tenant')
+  t.match(await rowsOf(app, 'nobody'), { subscriptions: { length: 0 } }, 'so is one about an unknown tenant')
 })
 
 test('a payment with only a customer belongs to the single tenant with this customer', async (t) => {

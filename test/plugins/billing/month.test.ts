@@ -35,7 +35,7 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
     tenant: [{ plan: 'team' }],
     subscriptions: [{ status: 'canceled' }, { status: 'active', plan: 'team', cycle: 'yearly', payment_method: 'card' }],
     memory: [{ plan: 'team' }],
-    unclaimed: []
+    unclaimed: { length: 0 }
   })
   for (let seed = 0; seed < orders; seed++) {
     const next = seededRandom(seed)

@@ -73,7 +73,7 @@ test('batches', async (t) => {
           .returning('id').executeTakeFirst(),
       (row) => row !== undefined
     )
-    t.match(await ended(acme, body['statusUrl']), { done: 2, failed: [] })
+    t.match(await ended(acme, body['statusUrl']), { done: 2, failed: { length: 0 } })
     t.same(models.calls.slice(before).map(({ texts }) => texts[0]), ['first', 'second', 'second'])
     models.before = () => undefined
   })
@@ -109,7 +109,7 @@ test('a batch of a killed process is continued by another one, and no document i
   await first.stop('SIGKILL')
   await writeFile(gateFile, '')
   await startProgram(t, 'test/programs/embeddings.ts', env)
-  t.match(await ended(acme, body['statusUrl']), { status: 'completed', done: 6, failed: [] })
+  t.match(await ended(acme, body['statusUrl']), { status: 'completed', done: 6, failed: { length: 0 } })
   t.match((await acme('GET /agent/embeddings/documents')).body, { pagination: { total: 6 } })
   const entries = await app.db.selectFrom('tenantry.audit_log').select('id').where('action', '=', 'document.create').execute()
   t.equal(entries.length, 6)

@@ -226,7 +226,7 @@ test('a bucket with permissions is limited to their holders, for reads and write
       `POST /files/${String(id)}/confirm`
     ]
   ) refused(t, await ada.ask(target), 403, 'FORBIDDEN', target)
-  t.match((await ada.ask('GET /files/entity/e/1')).body, { data: [], pagination: { total: 0 } })
+  t.match((await ada.ask('GET /files/entity/e/1')).body, { data: { length: 0 }, pagination: { total: 0 } })
   t.match((await clerk.ask('GET /files/entity/e/1')).body, { data: [{ id }], pagination: { total: 1 } })
   t.equal((await clerk.ask(`GET ${String(url)}`)).text, 'x')
 })

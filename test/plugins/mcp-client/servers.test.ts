@@ -18,8 +18,8 @@ async function folder (t: Test): Promise<string> {
 test('without servers the lists are empty, and a call is a 404', async (t) => {
   const { as } = await open(t, [])
   const acme = as('acme')
-  t.match(await acme.get('/agent/mcp/servers'), { status: 200, body: { data: [], pagination: { limit: 20, offset: 0, total: 0 } } })
-  t.match(await acme.get('/agent/mcp/tools'), { status: 200, body: { tools: [] } })
+  t.match(await acme.get('/agent/mcp/servers'), { status: 200, body: { data: { length: 0 }, pagination: { limit: 20, offset: 0, total: 0 } } })
+  t.match(await acme.get('/agent/mcp/tools'), { status: 200, body: { tools: { length: 0 } } })
   t.match(await acme.execute('files.read', {}), { status: 404, body: { code: 'TENANTRY_NOT_FOUND' } })
 })
 

@@ -64,7 +64,7 @@ test("a tenant's API keys are accepted, with their own permissions only", async 
   t.match(await (await connect(token('acme'))).callTool({ name: 'get_notes', arguments: {} }), {
     structuredContent: { data: [{ title: 'of a key' }] }
   })
-  t.match(await (await connect(token('globex'))).callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: [] } })
+  t.match(await (await connect(token('globex'))).callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: { length: 0 } } })
   t.equal((await post(list, { 'x-api-key': `${key}x` })).status, 401)
 })
 

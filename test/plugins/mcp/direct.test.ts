@@ -90,7 +90,7 @@ test('a row whose JSON has line breaks is one event of the older protocol', asyn
   const { headers, payload } = messageOf(false, { method: 'tools/call', params: { name: 'get_drafts' } })
   const { body } = await app.inject({ method: 'POST', url: '/mcp', headers: { ...headers, ...token('acme') }, payload })
   const [, data = ''] = /^event: message\ndata: (.*)\n\n$/.exec(body) ?? []
-  t.match(JSON.parse(data), { result: { structuredContent: { data: [{ id, content: { a: 1, b: [] } }] } } })
+  t.match(JSON.parse(data), { result: { structuredContent: { data: [{ id, content: { a: 1, b: { length: 0 } } }] } } })
 })
 
 test('a malformed message goes to the library', async (t) => {

@@ -84,7 +84,7 @@ test("another tenant's tools, resources and rows are invisible", async (t) => {
   const { id } = Object(structuredContent)
   t.match(await acme.readResource({ uri: `tenantry:///notes/${id}` }), { contents: [{ mimeType: 'application/json', text: /of acme/ }] })
   await t.rejects(globex.readResource({ uri: `tenantry:///notes/${id}` }), /not found/i)
-  t.match(await globex.callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: [] } })
+  t.match(await globex.callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: { length: 0 } } })
 })
 
 test('routes marked as resources are resources', async (t) => {

@@ -45,7 +45,7 @@ test("each tenant's secret is stored, listed without its value, changed, deleted
       secrets: [{ expiresAt: '2100-01-01T00:00:00.000Z', metadata: { type: 'api key' } }]
     }, 'members that an update leaves out stay')
     await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second, metadata: {}, expiresAt: null } })
-    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ expiresAt: null, metadata: {} }] })
+    t.match((await acme('GET /tenant/secrets')).text, /"expiresAt":null.*"metadata":\{\}|"metadata":\{\}.*"expiresAt":null/)
 
     t.match(await acme('DELETE /tenant/secrets/stripe'), { status: 200, body: { success: true } })
     refused(t, await acme('DELETE /tenant/secrets/stripe'), 404, 'NOT_FOUND')
@@ -65,7 +65,7 @@ test("each tenant's secret is stored, listed without its value, changed, deleted
       { status: 201 },
       'storing a deleted secret creates it'
     )
-    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ metadata: {} }] }, 'with nothing of the previous one')
+    t.match((await acme('GET /tenant/secrets')).text, /"metadata":\{\}/, 'with nothing of the previous one')
   }))
 
 test('a rejection names the fault without the value', async (t) => {

@@ -49,7 +49,7 @@ test("a tenant's route on a server's path is added to it, with the parameters of
   t.strictSame(Object.keys(paths['/items/{id}']), ['get', 'post'])
   t.match(paths['/items/{id}'].post, {
     operationId: 'postItemsById',
-    security: [{ bearer: [] }, { apiKey: [] }],
+    security: [{ bearer: { length: 0 } }, { apiKey: { length: 0 } }],
     parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string', maxLength: 20 } }, { in: 'query', name: 'name' }, {
       $ref: '#/components/parameters/TenantId'
     }]

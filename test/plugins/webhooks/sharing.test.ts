@@ -243,7 +243,7 @@ test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sen
   )
   const made = makeMasterKey()
   const keys = masterKeys(made.key, [parseMasterKey(testMasterKey, 'SECRETS_MASTER_KEY')])
-  t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 2, unreadable: [], unfinished: false })
+  t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 2, unreadable: { length: 0 }, unfinished: false })
   await app.close()
   const after = await open(t, engine, { tenants, masterKey: secretText(made.text, 'the new master key') })
   t.equal(await after.app.webhooks.secretOf('acme'), secret)

@@ -130,7 +130,7 @@ async function isItsUsers (t: Test): Promise<void> {
   for (const token of [users.bert, users.anna_of_b, users.chief_of_b, users.root]) {
     refused(t, await ask(`GET /agent/workflow/status?workflowId=${id}`, { token }), 404, 'NOT_FOUND')
     refused(t, await ask('POST /agent/workflow/cancel', { token, body: { workflowId: id } }), 404, 'NOT_FOUND')
-    t.match(await ask('GET /agent/workflow/runs', { token }), { body: { data: [], pagination: { total: 0 } } })
+    t.match(await ask('GET /agent/workflow/runs', { token }), { body: { data: { length: 0 }, pagination: { total: 0 } } })
   }
   for (const request of [{ token: users.anna }, { token: users.chief }, { token: users.root, tenant: 'a' }]) {
     t.match(await ask('GET /agent/workflow/runs?status=queued&limit=1', request), {
@@ -237,7 +237,7 @@ async function ends (t: Test): Promise<void> {
     ['first', 'second'],
     "each step was done once: the first one's writes were rolled back"
   )
-  t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
+  t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), { length: 0 })
 
   await run('delete from notes')
   const letGoAgain = await blocked(t, connectionString)
@@ -305,7 +305,7 @@ async function isSent (t: Test): Promise<void> {
       input: { title: 'none' },
       async: false
     }),
-    { status: 200, body: { status: 'completed', result: { data: [], pagination: { total: 0 } } } }
+    { status: 200, body: { status: 'completed', result: { data: { length: 0 }, pagination: { total: 0 } } } }
   )
   t.match(await send({ steps: [read] }), { status: 202, body: { status: 'queued' } })
   const faults: readonly [object, string, RegExp][] = [

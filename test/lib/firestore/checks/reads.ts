@@ -92,7 +92,7 @@ export const reads: Readonly<Record<string, Check>> = {
     gap: 'offset',
     async run (t, { a }) {
       t.match((await a('GET /notes?offset=2')).body, { data: [{ rank: 3 }], pagination: { limit: 20, offset: 2, total: 3 } })
-      t.match((await a('GET /notes?offset=9')).body, { data: [], pagination: { limit: 20, offset: 9, total: 3 } })
+      t.match((await a('GET /notes?offset=9')).body, { data: { length: 0 }, pagination: { limit: 20, offset: 9, total: 3 } })
     }
   },
 
