@@ -9,7 +9,9 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import { createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, lostStatement, markStatement, responseStatement } from './store.js'
+import {
+  createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, lostStatement, markStatement, responseStatement
+} from './store.js'
 
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
 

@@ -131,7 +131,10 @@ test('the cost of a page is bounded, however long the log is', async (t) => {
     from generate_series(1, 15000) n, (values ('acme'), ('globex')) t (tenant)`.execute(app.db)
   t.match(await app.audit.page({ tenant: tenantRef('acme') }, { limit: 2, offset: 10_000 }), { data: { length: 2 }, total: 10_000 })
   t.match(await app.audit.page({ tenant: tenantRef('acme'), actions: ['auth.register', 'auth.logout'] }, { limit: 2, offset: 0 }), {
-    data: [{ action: 'auth.register', timestamp: new Date(start - day + 15_000_000).toISOString() }, { timestamp: new Date(start - day + 10_000_000).toISOString() }],
+    data: [
+      { action: 'auth.register', timestamp: new Date(start - day + 15_000_000).toISOString() },
+      { timestamp: new Date(start - day + 10_000_000).toISOString() }
+    ],
     total: 3
   })
   t.match(await app.audit.page({ tenant: tenantRef('acme'), userId: 'user-0', actions: ['auth.register'] }, everything), { total: 1 })

@@ -69,7 +69,12 @@ test('a period that has ended is evaluated when the subscription is read, withou
   for (const id of Object.keys(records)) t.match(await billing.subscription(id), { plan: 'pro', currentPeriodEnd: at(30).toISOString() })
   t.same(provider.calls, [], 'the provider is not queried during the period')
   clock.forward(day)
-  t.match(await billing.subscription('acme'), { plan: 'free', status: 'canceled', cancelAtPeriodEnd: true, currentPeriodEnd: at(30).toISOString() })
+  t.match(await billing.subscription('acme'), {
+    plan: 'free',
+    status: 'canceled',
+    cancelAtPeriodEnd: true,
+    currentPeriodEnd: at(30).toISOString()
+  })
   t.equal(await billing.inForce('acme'), null)
   t.equal(await planOf('acme'), 'free', 'on all servers')
   t.match(await billing.subscription('lost'), { plan: 'pro', status: 'active', renewalDate: at(30).toISOString() })

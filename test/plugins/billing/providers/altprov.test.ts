@@ -323,7 +323,10 @@ test('webhooks of altprov are verified and parsed', async (t) => {
   await t.test('events of versions before 2025-03-31 are parsed too', async (t) => {
     const [{ current_period_start: start, current_period_end: end, ...item }] = subscription.items.data
     const old = { ...subscription, current_period_start: start, current_period_end: end, items: { data: [item] } }
-    t.match(read('customer.subscription.updated', old)?.snapshot, { periodStart: new Date(start * 1000).toISOString(), periodEnd: new Date(end * 1000).toISOString() })
+    t.match(read('customer.subscription.updated', old)?.snapshot, {
+      periodStart: new Date(start * 1000).toISOString(),
+      periodEnd: new Date(end * 1000).toISOString()
+    })
     t.throws(
       () => read('customer.subscription.updated', { ...subscription, items: { data: [item] } }),
       fails('badRequest'),
