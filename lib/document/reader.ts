@@ -113,7 +113,7 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
     const faults = walk.faults.scratch()
     const result = readNode(branch, value, pointer, { ...walk, faults })
     if (faults.faults.length === 0) return result
-    const score = knownMembers(target, value)
+    const score = likeness(target, value)
     if (best === undefined || score > best.score || (score === best.score && faults.faults.length < best.faults.length)) {
       best = { faults: faults.faults, score }
     }
@@ -123,9 +123,12 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
   return undefined
 }
 
-/** How many members of the value the branch knows. */
-function knownMembers ({ properties = {} }: SchemaNode, value: unknown): number {
-  return isRecord(value) ? Object.keys(value).filter((name) => Object.hasOwn(properties, name)).length : 0
+/** How many members of the value the branch knows. One with another constant, such as another `type`, is the least alike. */
+function likeness ({ properties = {} }: SchemaNode, value: unknown): number {
+  if (!isRecord(value)) return 0
+  const known = Object.entries(value).filter(([name]) => Object.hasOwn(properties, name))
+  const differs = known.some(([name, member]) => properties[name]?.const !== undefined && properties[name].const !== member)
+  return differs ? -1 : known.length
 }
 
 function readChoice (node: SchemaNode, value: unknown, pointer: string, { faults }: Walk): unknown {
