@@ -5,7 +5,8 @@ import type { Route } from '../schema/route.js'
 import type { DeclaredWorkflow } from '../workflows/compile.js'
 import { type CompiledWorkflow, compileWorkflow, definitionOf, type WorkflowSet } from '../workflows/index.js'
 import { rowPathsOf } from './location.js'
-import { type CompiledRoute, compileRoute, type RouteContext } from './route.js'
+import { type CompiledRoute, compileRoute } from './route.js'
+import type { RouteContext } from './route-context.js'
 
 /** The parts of a document that need compilation. */
 export interface CompiledParts {

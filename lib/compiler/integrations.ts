@@ -2,6 +2,7 @@
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import { compileCondition, type Condition } from '../expressions/condition.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { type KnownResult, unknownResult } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
@@ -38,23 +39,23 @@ export function integrationKeys (integrations: readonly Pick<Integration, 'alias
 /**
  * Compiles the calls in order; each can read the results of the queries and of earlier calls. Calls with faults are omitted.
  *
- * @param queries the names of the results of the route's queries
+ * @param queries the results of the route's queries
  */
 export function compileIntegrations (
   integrations: readonly Integration[],
   pointer: string,
-  queries: Iterable<string>,
+  queries: ReadonlyMap<string, KnownResult>,
   connectors: ConnectorSet | undefined,
   context: TemplateContext
 ): CompiledIntegration[] {
-  const results = new Set(queries)
-  const keys = integrationKeys(integrations, results)
+  const results = new Map(queries)
+  const keys = integrationKeys(integrations, results.keys())
   return integrations.flatMap((integration, index) => {
     const at = pointerTo(pointer, index)
-    const templates: TemplateContext = { ...context, results: new Set(results) }
+    const templates: TemplateContext = { ...context, results: new Map(results) }
     const key = keys[index] ?? integration.type
     if (results.has(key)) context.faults.add(`${at}/alias`, `two results have the name "${key}": choose another alias`)
-    results.add(key)
+    results.set(key, unknownResult)
     const condition = integration.condition === undefined ? null : compileCondition(integration.condition, `${at}/condition`, templates)
     if (connectors === undefined) {
       context.faults.add(at, 'integrations are not available here')

@@ -102,10 +102,15 @@ function comparePromises (
   }
 }
 
+/** The schema of the result of the queries, without a transform. */
+export function queriedSchema (queries: readonly RouteQuery[]): JsonSchema {
+  return anyOf(formsOf(queries).map(({ schema }) => schema))
+}
+
 function formsOf (queries: readonly RouteQuery[]): Form[] {
   const [first] = queries
   if (first !== undefined && queries.length === 1) return formsOfQuery(first)
-  const members = queries.map((query) => [query.key, anyOf(formsOfQuery(query).map(({ schema }) => schema))] as const)
+  const members = queries.map((query) => [query.key, queriedSchema([query])] as const)
   return [{ kind: 'several', schema: objectOf(Object.fromEntries(members)) }]
 }
 

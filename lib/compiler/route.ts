@@ -2,46 +2,33 @@
 import type { TableUse } from '../cache/store.js'
 import { faultsOfRoute } from '../document/webhook-routes.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { unknownResult } from '../expressions/known-members.js'
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
 import type { CompiledRequest, CompiledResponse, Method, Reference, RouteQuery } from '../expressions/types.js'
-import { isRecord } from '../json/plain-value.js'
-import { compileDocumentQuery, compileQuery, type FirestoreRules, type QueryContext } from '../queries/index.js'
 import { unique } from '../queries/table-use.js'
 import { checkBounds, withBoundedFaults } from '../queries/tenant-limits.js'
-import { withheldBy } from '../queries/withheld.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
-import type { Functions } from '../schema/function.js'
 import type { RouteRateLimit } from '../schema/limits.js'
 import type { Route } from '../schema/route.js'
 import { type CompiledFile, compileFiles } from './files.js'
 import { type CompiledIntegration, compileIntegrations, integrationKeys } from './integrations.js'
 import { compileLocation, type RecordLocation, type RowPaths } from './location.js'
+import { compileQueries, countQueries, resultOf, withComputed } from './queries.js'
 import { type CompiledRouteMessage, compileRouteMessage } from './realtime.js'
 import { compileRequest } from './request.js'
 import { type CompiledResourceLimit, compileResourceLimit } from './resource-limit.js'
 import { compileResponse } from './response.js'
 import { checkCursorMembers, checkPromises } from './result-schema.js'
-import { type CacheContext, compileCache, type CompiledCache } from './route-cache.js'
-import { formFilesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
+import { compileCache, type CompiledCache } from './route-cache.js'
+import type { RouteContext } from './route-context.js'
+import { formFilesOf, methodOf, pathParameters, requestRulesOf, sourcesOf } from './route-parts.js'
 import { checkRouteRules, checkStores, type FirestoreUse, firestoreUse } from './route-rules.js'
 import { type CompiledTransform, compileTransform } from './transform.js'
 import { type CompiledWebhook, compileWebhook } from './webhook.js'
 import {
-  type CompiledRouteWorkflow, compileRouteWorkflow, readableBy, responseContextOf, type RouteWorkflowContext,
-  workflowReferences
+  type CompiledRouteWorkflow, compileRouteWorkflow, readableBy, responseContextOf, workflowReferences
 } from './workflow.js'
-
-export interface RouteContext extends RouteWorkflowContext, CacheContext {
-  /** Whether routes can send messages to rooms. Default: not checked. */
-  readonly messages?: boolean | undefined
-  /** The SQL functions that the document may call. Default: none. */
-  readonly functions?: Functions | undefined
-  /** null if Firestore is not configured. Default: not checked. */
-  readonly firestore?: FirestoreRules | null | undefined
-  /** The paths of the document's routes. Default: none, so that no response has a `Location`. */
-  readonly rowPaths?: RowPaths
-}
 
 /** A compiled route. It serves its own path and every other path with the same `compiledParts`. */
 export interface CompiledRoute {
@@ -118,14 +105,13 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const ofPart = context.secretUses?.of(pointer)
   const uses = new PartUses(ofPart)
   const texts = templateContextOf(route, params, context, uses)
-  const queries = compileQueries(route, pointer, context, texts)
+  const { queries, results } = compileQueries(route, pointer, context, texts)
   const isComplete = queries.length === countQueries(route)
   if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
   checkStores(queries, pointer, faults)
-  const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
     ...texts,
-    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)])
+    results: new Map([...results, ...integrationKeys(route.integrations ?? [], results.keys()).map((key) => [key, unknownResult] as const)])
   } satisfies TemplateContext
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
@@ -140,13 +126,10 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const responseContext = responseContextOf(values, route, started)
   const transform = route.transform === undefined
     ? null
-    : compileTransform(route.transform, `${pointer}/transform`, responseContext, {
-      several: countQueries(route) > 1,
-      names: isComplete ? namesOf(queries) : null
-    })
-  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, responseContext)
+    : compileTransform(route.transform, `${pointer}/transform`, responseContext, resultOf(route, queries, isComplete))
+  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
   if (isComplete && faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
-  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, {
+  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, {
     ...values,
     overridableEnv: context.overridableEnv ?? none
   })
@@ -224,64 +207,6 @@ function templateContextOf (route: Route, params: readonly string[], { faults, e
 function namesRead (references: readonly Reference[], part: 'query' | 'headers'): readonly string[] {
   const names = references.flatMap(({ source, path: [name] }) => source === part && name !== undefined ? String(name) : [])
   return Object.freeze([...new Set(names)])
-}
-
-function countQueries ({ queries = [], firebaseQueries = [] }: Route): number {
-  return queries.length + firebaseQueries.length
-}
-
-/** The fields of the records in a route's response; null if records may have any. */
-function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
-  const [query] = queries
-  if (query === undefined || queries.length > 1 || query.fields === null || query.resultKind === 'deletion') return null
-  const { properties } = query.record
-  return new Set([...query.fields, ...Object.keys(isRecord(properties) ? properties : {})])
-}
-
-/** Compiles table queries first, then document queries; each can read the results of earlier queries. */
-function compileQueries (route: Route, pointer: string, context: RouteContext, texts: TemplateContext): RouteQuery[] {
-  const compiled: RouteQuery[] = []
-  const keys = new Set<string>()
-  const templates: TemplateContext = { ...texts, overridableEnv: context.overridableEnv ?? none }
-  const withheld = withheldBy(route, context.catalogue, templates)
-  // The query string pages the route's only list. With several queries it would be ambiguous.
-  const isOne = countQueries(route) === 1
-  const first: QueryContext = {
-    ...templates,
-    results: none,
-    withheld,
-    catalogue: context.catalogue,
-    pagination: context.pagination,
-    callerPages: isOne,
-    ...isOne && { listRoute: `${methodOf(route)} ${route.path}` },
-    excludeFields: route.excludeFields ?? [],
-    softDelete: route.softDelete,
-    sharedTables: context.sharedTables,
-    deletesFiles: context.fileRules?.deletedWithRows === true,
-    functions: context.functions,
-    reads: methodOf(route) === 'GET',
-    firestore: context.firestore,
-    origin: context.origin
-  }
-  const queryContext = () => keys.size === 0 ? first : { ...first, results: new Set(keys) }
-  const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
-    if (query !== null) compiled.push(query)
-    if (key === undefined || key.trim() === '') return
-    // A query with faults keeps its key, so that references to its result are not reported too.
-    if (keys.has(key)) context.faults.add(at, `two queries have the result name "${key}": give one of them an \`alias\``)
-    keys.add(key)
-  }
-  for (const [index, query] of (route.queries ?? []).entries()) {
-    const at = pointerTo(pointer, 'queries', index)
-    take(resultKey(query), compileQuery(query, at, queryContext()), at)
-  }
-  for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
-    const at = pointerTo(pointer, 'firebaseQueries', index)
-    // A missing collection has been reported already.
-    const compiled = (query.collection ?? '').trim() === '' ? null : compileDocumentQuery(query, at, queryContext())
-    take(resultKey(query), compiled, at)
-  }
-  return compiled
 }
 
 function copiesOf (

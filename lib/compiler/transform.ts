@@ -2,6 +2,7 @@
 import { isFailure } from '../errors.js'
 import { Budget } from '../expressions/cel/frame.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
+import { type KnownResult, unknownMember, unknownResult } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { recordsOf } from '../expressions/result.js'
 import type { Reference, ResultForm, Scope } from '../expressions/types.js'
@@ -23,7 +24,12 @@ export interface TransformedResult {
   readonly several: boolean
   /** The fields of a record; null if records may have any. */
   readonly names: ReadonlySet<string> | null
+  /** Each record, and the whole response, before the transform. */
+  readonly item: KnownResult
+  readonly result: KnownResult
 }
+
+const unknownForm: TransformedResult = { several: false, names: null, item: unknownResult, result: unknownResult }
 
 interface ComputedField {
   readonly name: string
@@ -46,7 +52,7 @@ export function compileTransform (
   transform: Transform,
   pointer: string,
   context: TemplateContext,
-  { several, names }: TransformedResult = { several: false, names: null }
+  { several, names, item, result }: TransformedResult = unknownForm
 ): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
@@ -55,24 +61,28 @@ export function compileTransform (
       const field = pointerTo(at, name)
       if (name === '__proto__') context.faults.add(field, 'a field cannot have the name "__proto__"')
       const expression = compileExpression(text, field, within, ['item', 'result'])
-      if (expression !== null) checkItem(expression, field)
+      if (expression !== null) checkMembers(expression, field)
       if (expression !== null) fields.push({ name, expression, once: expression.locals.has('result') && !expression.locals.has('item') })
     }
   }
-  const computed = [transform, ...transform.operations ?? []].flatMap((operation) => Object.keys(operation.fields ?? {}))
-  const checkItem = ({ locals, members }: CompiledExpression, at: string) => {
+  const computed = computedNames(transform)
+  const checkMembers = ({ locals, members }: CompiledExpression, at: string) => {
     if (several && locals.has('item')) {
       context.faults.add(
         at,
         'the route returns the results of several queries, so there is no `item`: use `result`, which has the result of each query by name'
       )
     }
-    if (names === null) return
-    const known = [...names, ...computed]
-    for (const { local, name } of members) {
-      if (local === 'item' && !known.includes(name)) {
+    const known = names === null ? null : [...names, ...computed]
+    for (const { local, path } of members) {
+      const name = String(path[0])
+      if (local === 'item' && known?.includes(name) === false) {
         context.faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
+        continue
       }
+      const { schema, hidden } = local === 'item' ? item : result
+      const unknown = unknownMember(path, { schema, hidden: new Set([...hidden, ...computed]) })
+      if (unknown !== undefined) context.faults.add(at, `\`${local}.${path.join('.')}\`: ${unknown.reason}`, unknown.suggestion)
     }
   }
   const before = context.faults.faults.length
@@ -98,6 +108,10 @@ export function compileTransform (
       return result
     }
   })
+}
+
+export function computedNames (transform: Transform): string[] {
+  return [transform, ...transform.operations ?? []].flatMap((operation) => Object.keys(operation.fields ?? {}))
 }
 
 function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope, budget: Budget): void {

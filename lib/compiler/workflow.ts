@@ -1,5 +1,6 @@
 /** Compiles the workflow of a route: its name, its input and its response. */
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { unknownResult } from '../expressions/known-members.js'
 import { credentialHeaders, type TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
@@ -62,7 +63,7 @@ export function responseContextOf (values: TemplateContext, { workflow }: Route,
   return {
     ...values,
     sources: new Set([...values.sources, 'input', 'steps']),
-    results: new Set([workflowResult]),
+    results: new Map([[workflowResult, unknownResult]]),
     ...ids !== undefined && { steps: new Set(ids) }
   }
 }

@@ -27,10 +27,10 @@ export interface Variables {
   readonly members: readonly LocalMember[]
 }
 
-/** A field of a local: `item.price`. */
+/** A path into a local: `item.price`. */
 export interface LocalMember {
   readonly local: string
-  readonly name: string
+  readonly path: Path
 }
 
 /** Macros that loop over a list, or that name a value, which could be doubled repeatedly. */
@@ -165,7 +165,7 @@ class Collector {
     if (this.locals.has(root)) {
       this.usedLocals.add(root)
       const [first, second] = path
-      if (typeof first === 'string') this.members.push({ local: root, name: first })
+      if (first !== undefined) this.members.push({ local: root, path })
       if (first === undefined) this.#add(node, (_scope, locals) => locals[root], finish)
       else if (second === undefined) this.#add(node, (_scope, locals) => member(locals[root], first), finish)
       else this.#add(node, (_scope, locals) => follow(locals[root], path), finish)

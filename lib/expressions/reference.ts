@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type FaultList, nearest } from '../schema/faults.js'
 import type { RequestRules } from '../schema/route.js'
 import type { Env } from './environment.js'
+import { type KnownResult, unknownMember } from './known-members.js'
 import type { PartUses } from './secret-uses.js'
 import { type PathNode, secretKeyForm } from './template-parser.js'
 import { fileMembers, type Reference, type Scope, type TemplateSource, templateSources } from './types.js'
@@ -18,8 +19,8 @@ export interface TemplateContext {
   readonly rules?: RequestRules | undefined
   /** The parameters of the route's path; without it any name is accepted. */
   readonly params?: ReadonlySet<string>
-  /** The names of the results of earlier queries; without it any name is accepted. */
-  readonly results?: ReadonlySet<string>
+  /** The results of earlier queries by name; without it any name is accepted. */
+  readonly results?: ReadonlyMap<string, KnownResult>
   /** The files of the route's form; without it any name is accepted. */
   readonly files?: ReadonlySet<string>
   /** The steps of a workflow that have ended before the value; without it any name is accepted. */
@@ -172,7 +173,12 @@ function checkMember (
     return refuse("a tenant's document cannot read credentials of callers; `auth` has the claims of the token")
   }
   if (source === 'params' && params?.has(first) === false) return refuse(`the path has no parameter "${first}"`, nearest(first, params))
-  if (source === 'results' && results?.has(first) === false) return refuse(`no earlier query has a result "${first}"`, nearest(first, results))
+  if (source === 'results' && results !== undefined) {
+    const result = results.get(first)
+    if (result === undefined) return refuse(`no earlier query has a result "${first}"`, nearest(first, results.keys()))
+    const unknown = unknownMember(path.slice(1), result)
+    if (unknown !== undefined) return refuse(unknown.reason, unknown.suggestion)
+  }
   if (source === 'files' && files?.has(first) === false) return refuse(`the form has no file "${first}"`, nearest(first, files))
   if (source === 'files' && second !== undefined && !fileMembers.includes(second)) {
     return refuse(`a file has no \`${second}\`: expected one of ${fileMembers.join(', ')}`, nearest(second, fileMembers))

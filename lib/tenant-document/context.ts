@@ -1,5 +1,5 @@
 /** The context for checking and compiling a tenant's document. */
-import type { RouteContext } from '../compiler/route.js'
+import type { RouteContext } from '../compiler/route-context.js'
 import { compileConnectors, type ConnectorSet } from '../connectors/index.js'
 import { type Env, setting } from '../expressions/environment.js'
 import type { SecretUses } from '../expressions/secret-uses.js'

@@ -81,7 +81,7 @@ test('a mapping is documented by its members', async (t) => {
     nothing: null,
     all: '{{results.articles}}',
     rows: '{{results.articles.data}}',
-    unknown: '{{results.articles.other}}',
+    unknown: '{{results.articles.data || 1}}',
     caller: '{{auth.sub}}',
     nested: { text: 'by {{auth.sub}}' },
     list: [1]

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { compileResponse } from '../../../lib/compiler/response.js'
+import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
@@ -138,6 +139,6 @@ t.test('faults', async (t) => {
   t.match(faults({ type: 'objekt', properties: {} }), [/^\/response\/type .*\[object\]$/])
   t.match(faults({ a: '{{secret:KEY}}' }, { sources: new Set(['secret']) }), [/cannot be used in a response/])
   t.match(faults({ type: 'object', properties: { a: { description: 'x {{ secret.KEY }}' } } }), [/\/description a secret cannot be used/])
-  t.match(faults({ a: '{{results.b}}' }, { results: new Set(['a']) }), [/no earlier query/])
+  t.match(faults({ a: '{{results.b}}' }, { results: new Map([['a', unknownResult]]) }), [/no earlier query/])
   t.match(faults(JSON.parse('{"type": "object", "properties": {"__proto__": {}}}')), [/__proto__/])
 })

@@ -84,6 +84,50 @@ test('several queries that include a write run in one transaction', async (t) =>
   )
 })
 
+test('a template that reads a member which no result has is a fault with the nearest name', async (t) => {
+  const select = 'id, title, meta, author:authors(name)'
+  const queries: Route['queries'] = [
+    { table: 'articles', operation: 'select', alias: 'page', select },
+    { table: 'articles', operation: 'select', alias: 'one', id: '{{params.id}}', select, excludeFields: ['title'] }
+  ]
+  const route = (response: unknown, changes: Partial<Route> = {}): Route => ({ path: '/a/:id', method: 'get', queries, response, ...changes })
+  const wrong = {
+    'page.dta': ['dta', 'data, pagination', 'data'],
+    'page.pagination.totl': ['totl', 'limit, offset, total', 'total'],
+    'page.data[0].titel': ['titel', 'id, title, meta, author', 'title'],
+    'page.data[0].author.nme': ['nme', 'name', 'name'],
+    'one.mta': ['mta', 'id, meta, author', 'meta']
+  }
+  for (const [path, [name, known, meant]] of Object.entries(wrong)) {
+    const expected = `/routes/0/response/x: \`results.${path}\`: the result has no member "${name}" there: expected one of ${known}, did you mean "${meant}"?`
+    for (const text of [`{{results.${path}}}`, `{{results.${path} || 1}}`]) t.strictSame(faultsOf(route({ x: text })), [expected], text)
+  }
+  t.match(faultsOf(route({ x: '{{results.page.data.id}}' })), [/a list has no member "id": write the index of an item, such as `\[0\]`$/])
+  const known = ['page', 'page.data', 'page.data[0].meta.any.thing', 'page.pagination.total', 'one.id', 'one.title', 'one.author.name']
+  for (const path of known) t.strictSame(faultsOf(route({ x: `{{results.${path}}}` })), [], path)
+
+  const later: Route['queries'] = [...queries, { table: 'reviews', operation: 'select', filters: [{ column: 'article_id', value: '{{results.one.idd}}' }] }]
+  t.match(faultsOf(route(undefined, { queries: later })), [/^\/routes\/0\/queries\/2\/filters\/0\/value: .*"idd" there.*did you mean "id"/])
+  const created: Route['queries'] = [{ table: 'articles', operation: 'insert' }]
+  for (const path of ['id', 'data[0].id']) {
+    t.strictSame(faultsOf({ path: '/a', method: 'post', queries: created, response: { x: `{{results.articles.${path}}}` } }), [], path)
+  }
+})
+
+test('a computed field that reads a member which no result has is a fault', async (t) => {
+  const route = (fields: Record<string, string>, response?: unknown): Route => ({
+    ...list,
+    queries: [{ table: 'articles', operation: 'select', select: 'id, author:authors(name)' }],
+    transform: { fields },
+    response
+  })
+  t.match(faultsOf(route({ x: 'result.pagination.totl + 1' })), [/^\/routes\/0\/transform\/fields\/x: `result.pagination.totl`: .*did you mean "total"/])
+  t.match(faultsOf(route({ x: 'item.author.nme' })), [/`item.author.nme`: .*did you mean "name"/])
+  const computed = { pages: 'result.pagination.total / 20', size: 'size(item.author.name)', twice: 'item.size * 2' }
+  t.strictSame(faultsOf(route(computed, { pages: '{{results.articles.pages}}', size: '{{results.articles.data[0].size}}' })), [])
+  t.match(faultsOf(route(computed, { pages: '{{results.articles.page}}' })), [/no member "page"/])
+})
+
 test("a cached route has a time to live in ms, its own or the document's", async (t) => {
   t.equal(compile({ ...list, cache: { enabled: true, ttl: 5 } }).cache?.ttlMs, 5000)
   t.equal(compile({ ...list, cache: { enabled: true } }).cache?.ttlMs, 60_000)

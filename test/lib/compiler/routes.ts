@@ -1,6 +1,7 @@
 /** Compiles routes against the hand-written library schema, without a server. */
 import { documentRoute, type RouteDocumentation } from '../../../lib/compiler/documentation.js'
-import { type CompiledRoute, compileRoute, type RouteContext } from '../../../lib/compiler/route.js'
+import { type CompiledRoute, compileRoute } from '../../../lib/compiler/route.js'
+import type { RouteContext } from '../../../lib/compiler/route-context.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { Route } from '../../../lib/schema/route.js'
 import { library } from '../queries/tables.js'

@@ -1,6 +1,7 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
 import { test } from 'tap'
-import type { CompiledRoute, RouteContext } from '../../../lib/compiler/route.js'
+import type { CompiledRoute } from '../../../lib/compiler/route.js'
+import type { RouteContext } from '../../../lib/compiler/route-context.js'
 import { TenantryError } from '../../../lib/errors.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { compileExpression } from '../../../lib/expressions/expression.js'
+import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
@@ -186,7 +187,7 @@ t.test('faults contain the position and a correction', async (t) => {
   t.match(faults('nope(1)'), [/nope/])
   t.match(faults('"a" + 1'), [/no such overload/])
   t.match(faults('params.idd == "1"', { params: new Set(['id']) }), [/no parameter "idd" \[id\]/])
-  t.match(faults('{{results.a.b}} == 1', { results: new Set(['b']) }), [/no earlier query/])
+  t.match(faults('{{results.a.b}} == 1', { results: new Map([['b', unknownResult]]) }), [/no earlier query/])
   t.match(faults('secret.KEY == "a"'), [/`secret` is not available here/])
   t.match(faults('{{secret:KEY}} == "a"', { secretsRefusedIn: 'a transform' }), [/cannot be used in a transform/])
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])

@@ -1,5 +1,6 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
 import t from 'tap'
+import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { compileValue, type TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
@@ -192,7 +193,7 @@ t.test('references contain each path once', async (t) => {
 t.test('faults contain the error and a correction', async (t) => {
   t.match(faults({ a: ['{{bdy.x}}'] }), [/^\/v\/a\/0 .*is not a source of templates.*\[body\]$/])
   t.match(faults('{{params.idd}}', { params: new Set(['id', 'name']) }), [/has no parameter "idd" \[id\]/])
-  t.match(faults('{{results.pots.id}}', { results: new Set(['posts']) }), [/no earlier query has a result "pots" \[posts\]/])
+  t.match(faults('{{results.pots.id}}', { results: new Map([['posts', unknownResult]]) }), [/no earlier query has a result "pots" \[posts\]/])
   t.match(faults('{{tenant.name}}'), [/a tenant has `tenant\.id` and `tenant\.config`$/])
   t.match(faults('{{steps.one.result}}'), [/`steps` is not available here/])
   t.match(faults('{{now}}'), [/written `now\(\)`/])

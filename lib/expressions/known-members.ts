@@ -1,0 +1,58 @@
+/** The members of the results that templates and expressions read, as far as their schemas are known. */
+import { isRecord } from '../json/plain-value.js'
+import { listed, nearest } from '../schema/faults.js'
+import type { JsonSchema } from './types.js'
+
+/** A result of a route. Its schema is computed when a template names a member. */
+export interface KnownResult {
+  readonly schema: () => JsonSchema
+  /** Fields that a value may have although the schema omits them: those of callers with full access, and computed ones. */
+  readonly hidden: ReadonlySet<string>
+}
+
+export const unknownResult: KnownResult = Object.freeze({ schema: () => ({}), hidden: new Set<string>() })
+
+/** A member that no value of the result has. */
+interface Unknown {
+  readonly reason: string
+  readonly suggestion: string | undefined
+}
+
+const mostListed = 8 // names in a message
+
+/** The fault of a path into a result; undefined if a value of the result may have the path. */
+export function unknownMember (path: readonly (string | number)[], { schema, hidden }: KnownResult): Unknown | undefined {
+  if (path.length === 0) return undefined
+  let forms = formsOf(schema())
+  for (const name of path) {
+    if (!forms.every(isDescribed) || hidden.has(String(name))) return undefined
+    const next = forms.flatMap((form) => formsOf(memberOf(form, name)))
+    if (next.length === 0) {
+      const known = [...new Set(forms.flatMap(({ properties }) => isRecord(properties) ? Object.keys(properties) : []))]
+      return { reason: reasonOf(name, known), suggestion: nearest(String(name), known) }
+    }
+    forms = next
+  }
+  return undefined
+}
+
+function reasonOf (name: string | number, known: readonly string[]): string {
+  if (known.length === 0) return `a list has no member "${name}": write the index of an item, such as \`[0]\``
+  return `the result has no member "${name}" there: expected one of ${listed(known, mostListed)}`
+}
+
+/** The schemas of which a value has one. */
+function formsOf (schema: unknown): JsonSchema[] {
+  if (!isRecord(schema)) return []
+  return Array.isArray(schema['anyOf']) ? schema['anyOf'].flatMap(formsOf) : [schema]
+}
+
+/** All members of its values are known. A value of a column may be JSON, so only objects and lists are described. */
+function isDescribed ({ properties, items, additionalProperties }: JsonSchema): boolean {
+  return isRecord(items) || (isRecord(properties) && additionalProperties !== true)
+}
+
+function memberOf ({ properties, items }: JsonSchema, name: string | number): unknown {
+  if (isRecord(items)) return /^\d+$/.test(String(name)) ? items : undefined
+  return isRecord(properties) && Object.hasOwn(properties, String(name)) ? properties[name] : undefined
+}
