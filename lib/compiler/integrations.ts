@@ -1,7 +1,7 @@
 /** A route's declared calls to other services. */
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import { compileCondition, type Condition } from '../expressions/condition.js'
-import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { compileExpansionGuard, type ExpansionGuard } from '../expressions/expansion-guard.js'
 import { type KnownResult, unknownResult } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference } from '../expressions/types.js'
@@ -16,7 +16,7 @@ export interface CompiledIntegration {
   readonly call: CompiledCall
   readonly references: readonly Reference[]
   /** Limits the size of the values that its params copy; null if no check is needed. */
-  readonly copies: CopyCheck | null
+  readonly expansionGuard: ExpansionGuard | null
 }
 
 /**
@@ -64,8 +64,7 @@ export function compileIntegrations (
     const call = connectors.call(integration, at, templates)
     if (call === null || (integration.condition !== undefined && condition === null)) return []
     const references = Object.freeze([...condition?.references ?? [], ...call.references])
-    return [
-      Object.freeze({ key, condition: condition?.holds ?? null, call, references, copies: compileCopies(integration.params, templates) })
-    ]
+    const expansionGuard = compileExpansionGuard(integration.params, templates)
+    return [Object.freeze({ key, condition: condition?.holds ?? null, call, references, expansionGuard })]
   })
 }

@@ -1,5 +1,5 @@
 /** Compiles the message that a route sends to a room. */
-import { compileCopies } from '../expressions/copies.js'
+import { compileExpansionGuard } from '../expressions/expansion-guard.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
@@ -44,10 +44,10 @@ export function compileRouteMessage (
   const room = compileValue(realtime.room, `${at}/room`, templates)
   const event = realtime.event === undefined ? null : compileValue(realtime.event, `${at}/event`, templates)
   const data = compileValue(realtime.data, `${at}/data`, templates)
-  const copies = compileCopies(realtime, templates)
+  const expansionGuard = compileExpansionGuard(realtime, templates)
   return Object.freeze({
     make (scope: Scope) {
-      copies?.(scope, Infinity)
+      expansionGuard?.(scope, Infinity)
       return {
         room: toText(room.evaluate(scope)),
         ...event !== null && { event: toText(event.evaluate(scope)) },

@@ -1,7 +1,7 @@
 /** Compiles one declared route into plain frozen data and functions, independent of Fastify. plugins/config-routes mounts it. */
 import type { TableUse } from '../cache/store.js'
 import { faultsOfRoute } from '../document/webhook-routes.js'
-import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { compileExpansionGuard, type ExpansionGuard } from '../expressions/expansion-guard.js'
 import { unknownResult } from '../expressions/known-members.js'
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
@@ -83,7 +83,7 @@ export interface CompiledRoute {
   /** The path that reads the created record, if the document has such a route; usually null. */
   readonly location: RecordLocation | null
   /** Limits on the values that templates copy, for each query and the response, checked before evaluation; null if no check is needed. */
-  readonly copies: { readonly queries: readonly (CopyCheck | null)[], readonly response: CopyCheck | null } | null
+  readonly expansionGuards: { readonly queries: readonly (ExpansionGuard | null)[], readonly response: ExpansionGuard | null } | null
 }
 
 /** Compiles a route; null after faults, or if a partial catalogue lacks its tables. Reports at most 50 faults of a tenant's route. */
@@ -184,7 +184,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     transform,
     response,
     location: compileLocation(route, queries, response, context.rowPaths ?? noPaths),
-    copies: copiesOf(route, response, responseContext)
+    expansionGuards: expansionGuardsOf(route, response, responseContext)
   })
 }
 
@@ -209,13 +209,13 @@ function namesRead (references: readonly Reference[], part: 'query' | 'headers')
   return Object.freeze([...new Set(names)])
 }
 
-function copiesOf (
+function expansionGuardsOf (
   { queries = [], firebaseQueries = [], response: configured }: Route,
   response: CompiledResponse | null,
   context: TemplateContext
-): CompiledRoute['copies'] {
-  const ofQueries = [...queries, ...firebaseQueries].map((query) => compileCopies(query, context))
-  const ofResponse = response?.kind === 'mapping' ? compileCopies(configured, context) : null
+): CompiledRoute['expansionGuards'] {
+  const ofQueries = [...queries, ...firebaseQueries].map((query) => compileExpansionGuard(query, context))
+  const ofResponse = response?.kind === 'mapping' ? compileExpansionGuard(configured, context) : null
   return ofResponse === null && ofQueries.every((check) => check === null)
     ? null
     : Object.freeze({ queries: Object.freeze(ofQueries), response: ofResponse })

@@ -1,5 +1,5 @@
 /** Compiles the workflow of a route: its name, its input and its response. */
-import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import { compileExpansionGuard, type ExpansionGuard } from '../expressions/expansion-guard.js'
 import { unknownResult } from '../expressions/known-members.js'
 import { credentialHeaders, type TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
@@ -21,7 +21,7 @@ export interface CompiledRouteWorkflow {
   readonly workflow: CompiledWorkflow
   /** The input of the workflow; null for the body. */
   readonly input: CompiledValue | null
-  readonly copies: CopyCheck | null
+  readonly expansionGuard: ExpansionGuard | null
   /** It runs as a job, and the response has the address of its status. */
   readonly async: boolean
 }
@@ -51,7 +51,7 @@ export function compileRouteWorkflow (
   return Object.freeze({
     workflow,
     input,
-    copies: declared.input === undefined ? null : compileCopies(declared.input, values),
+    expansionGuard: declared.input === undefined ? null : compileExpansionGuard(declared.input, values),
     async: declared.async === true
   })
 }

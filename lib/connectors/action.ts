@@ -2,7 +2,7 @@
 import type { TSchema } from 'typebox'
 import { failure } from '../errors.js'
 import { Budget } from '../expressions/cel/frame.js'
-import { CopyBudget } from '../expressions/copies.js'
+import { ExpansionBudget } from '../expressions/expansion-guard.js'
 import { settingsIn } from '../expressions/environment.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
 import { noScope } from '../expressions/no-scope.js'
@@ -65,7 +65,7 @@ export function compileAction (
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
     /** Adds computed params; throws `answerTooLarge` if the action would copy too much of them. */
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
-      if (!new CopyBudget().take(params, copies, 'request')) {
+      if (!new ExpansionBudget().take(params, copies, 'request')) {
         throw failure('answerTooLarge', { message: 'The request to the service would be too large' })
       }
       return computed.length === 0 ? params : withComputed(params, computed, scope)

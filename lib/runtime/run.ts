@@ -50,11 +50,11 @@ async function run (
   if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, engine, firestore, scope, caller, written)
   const { once, guard, form = null, held } = caller
   const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted: caller.isWanted }
-  const copies = route.copies?.response ?? null
+  const guardResponse = route.expansionGuards?.response ?? null
   // The size of the copied request values is known before the first query.
-  if (copies !== null) copies(scope, 0)
+  guardResponse?.(scope, 0)
   const calls = route.integrations.length > 0
-  const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
+  const writes = (guardResponse !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
   /** Set if the response is made in the transaction of the writes. */
   let body: string | undefined
   const isWhole = (writes || form !== null) && !calls
@@ -107,7 +107,7 @@ async function runOnFirestore (
   const { once, guard, form = null, held } = caller
   const options = { tenant: scope.tenant?.id ?? noTenant, isWanted: caller.isWanted }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
-  route.copies?.response?.(scope, 0)
+  route.expansionGuards?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(async (documents) => {
@@ -155,7 +155,7 @@ interface Result {
 
 /** The body of a read-only route, read from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
-  route.copies?.response?.(scope, 0)
+  route.expansionGuards?.response?.(scope, 0)
   return bodyOf(route, await runQueries(route, scope, stores), scope, stores.turns)
 }
 
@@ -170,11 +170,11 @@ async function bodyOf (route: CompiledRoute, result: Result, scope: Scope, turns
 }
 
 function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null): string {
-  const { transform, response, copies } = route
+  const { transform, response, expansionGuards } = route
   if (transform === null) {
     if (response === null) return text
     if (response.kind === 'schema') return response.serialize(parseResult(text), formOf(resultKind))
-    copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
+    expansionGuards?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
   const form = formOf(resultKind)
@@ -183,7 +183,7 @@ function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Sc
   if (response.kind === 'schema') return response.serialize(result, form)
   const computed = { ...scope, results: resultsOf(route, result, scope, last) }
   // The length of a computed text is not known in advance.
-  copies?.response?.(computed, Infinity)
+  expansionGuards?.response?.(computed, Infinity)
   return response.serialize(computed)
 }
 
@@ -223,7 +223,7 @@ async function resultOf (
   scope: Scope,
   stores: Stores
 ): Promise<Result> {
-  route.copies?.queries[index]?.(scope, length)
+  route.expansionGuards?.queries[index]?.(scope, length)
   const result = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
   if (stores.held !== undefined) count(result.text, query, route, stores.held)
   if (route.readsResults) {
@@ -317,7 +317,7 @@ async function runIntegrations (
   { integrations, log, placeOf, held }: Caller
 ): Promise<LastCall | null> {
   let last: LastCall | null = null
-  for (const { key, condition, call, copies } of route.integrations) {
+  for (const { key, condition, call, expansionGuard } of route.integrations) {
     if (condition !== null) {
       const yielder = createYielder(scope.tenant?.id)
       if (yielder.shouldYield()) await yielder.yield()
@@ -330,7 +330,7 @@ async function runIntegrations (
     }
     const runner = integrations()
     if (runner === null) throw new Error('the plugin integrations is not registered')
-    copies?.(scope, Infinity)
+    expansionGuard?.(scope, Infinity)
     held?.requireRoom()
     const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), held, log })
     scope.results[key] = result

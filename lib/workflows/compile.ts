@@ -1,6 +1,6 @@
 /** Compiles workflows into plain frozen data with closures: one, or all of a document by their names. */
 import { faultOfUrl } from '../connectors/outbound-webhook.js'
-import { compileCopies } from '../expressions/copies.js'
+import { compileExpansionGuard } from '../expressions/expansion-guard.js'
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
 import { compileValue } from '../expressions/template.js'
@@ -138,7 +138,7 @@ function compileCallback (
   return Object.freeze({
     url: address,
     secret: signing,
-    copies: compileCopies(callback, templates),
+    expansionGuard: compileExpansionGuard(callback, templates),
     trusted: origin === 'platform' && address.constant
   })
 }

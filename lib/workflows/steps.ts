@@ -1,6 +1,6 @@
 /** Compiles the steps of a workflow in the order in which they run: each can read the steps that have ended by then. */
 import { compileCondition, type ReportFault, reportFault } from '../expressions/condition.js'
-import { compileCopies } from '../expressions/copies.js'
+import { compileExpansionGuard } from '../expressions/expansion-guard.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
@@ -55,7 +55,7 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
     backoffMs: step.retry?.backoffMs ?? defaultBackoffMs,
     timeoutMs: step.timeoutMs ?? null,
     continues: step.onError === 'continue',
-    copies: compileCopies(texts, templates)
+    expansionGuard: compileExpansionGuard(texts, templates)
   }
   const compiled = ((): CompiledStep | null => {
     switch (kind) {
@@ -87,7 +87,7 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
   return compiled === null || faults.faults.length > before ? null : Object.freeze(compiled)
 }
 
-type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'copies'>
+type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'expansionGuard'>
 
 function compileDatabase (step: Step, pointer: string, templates: TemplateContext, compilation: Compilation): CompiledQuery | null {
   const { context, query: queryContext, queries, references } = compilation

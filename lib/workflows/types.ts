@@ -2,7 +2,7 @@
 import type { TableUse } from '../cache/store.js'
 import type { CompiledCall } from '../connectors/types.js'
 import type { Condition, ReportFault } from '../expressions/condition.js'
-import type { CopyCheck } from '../expressions/copies.js'
+import type { ExpansionGuard } from '../expressions/expansion-guard.js'
 import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { Callback, Step } from '../schema/workflow.js'
 
@@ -35,7 +35,7 @@ export interface CompiledCallback {
   /** null: the tenant's generated secret signs. */
   readonly secret: CompiledValue | null
   /** Measures the copies of both, as for a step. */
-  readonly copies: CopyCheck | null
+  readonly expansionGuard: ExpansionGuard | null
   /** The address is fixed in the platform's document. */
   readonly trusted: boolean
 }
@@ -82,7 +82,7 @@ interface StepBase {
   /** The workflow continues after its failure. */
   readonly continues: boolean
   /** Measures the copies of its templates before they are evaluated; null if they are always few. */
-  readonly copies: CopyCheck | null
+  readonly expansionGuard: ExpansionGuard | null
 }
 
 export interface DatabaseStep extends StepBase {

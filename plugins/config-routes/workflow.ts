@@ -25,7 +25,7 @@ export async function runRouteWorkflow (
   serving: WorkflowServing
 ): Promise<string> {
   const { request, scope: around } = start
-  started.copies?.(around, 0)
+  started.expansionGuard?.(around, 0)
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
   if (started.async) return enqueue(started, serving, start, scope, user)
@@ -67,7 +67,7 @@ async function enqueue (
 }
 
 function bodyOf (
-  { transform, response, copies }: CompiledRoute,
+  { transform, response, expansionGuards }: CompiledRoute,
   id: string,
   { text, form }: { readonly text: string, readonly form: ResultForm },
   scope: Scope,
@@ -83,6 +83,6 @@ function bodyOf (
       : completedBody(id, response.serialize(result, form))
   }
   const computed: Scope = { ...scope, results: { [workflowResult]: result } }
-  copies?.response?.(computed, transform === null ? text.length + length : Infinity)
+  expansionGuards?.response?.(computed, transform === null ? text.length + length : Infinity)
   return response.serialize(computed)
 }

@@ -73,7 +73,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
     return null
   }
   try {
-    callback.copies?.(scope, 0)
+    callback.expansionGuard?.(scope, 0)
   } catch (error) {
     if (!isFailure(error, 'answerTooLarge')) throw error
     return refuse('`webhookOnComplete` is too long')

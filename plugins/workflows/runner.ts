@@ -209,7 +209,7 @@ class Run {
     if (this.#isOver()) throw overdue(step.id)
     this.#host.held?.requireRoom()
     const ends = step.timeoutMs === null ? around : Math.min(around, this.#clock.now() + step.timeoutMs)
-    step.copies?.(this.scope, this.kept)
+    step.expansionGuard?.(this.scope, this.kept)
     if (step.kind === 'switch') return this.#switch(step, ends, turn)
     if (step.kind === 'parallel') return this.#parallel(step, ends, turn)
     return runStep(step, ends, turn === 'again', this.#around)

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { CopyBudget } from '../../../lib/expressions/copies.js'
+import { ExpansionBudget } from '../../../lib/expressions/expansion-guard.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import { maxResultBytes } from '../../../lib/expressions/result.js'
 import type { Scope } from '../../../lib/expressions/types.js'
@@ -15,21 +15,21 @@ const sent = (body: unknown): Scope => ({ ...noScope, body, headers: { 'content-
 const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE' }
 
 test('a route with few templates is not measured', async (t) => {
-  t.equal(compile(echo(members(4, () => '{{body.text}}'))).copies, null)
+  t.equal(compile(echo(members(4, () => '{{body.text}}'))).expansionGuards, null)
   t.equal(
     compile({
       path: '/x',
       method: 'get',
       queries: [{ table: 'countries', operation: 'select' }],
       response: { all: '{{results.countries}}', now: '{{now()}}' }
-    }).copies,
+    }).expansionGuards,
     null
   )
-  t.equal(compile(echo(members(100, () => '{{now()}} {{uuid()}} {{ 5 }}'))).copies, null, 'none of their values is large')
+  t.equal(compile(echo(members(100, () => '{{now()}} {{uuid()}} {{ 5 }}'))).expansionGuards, null, 'none of their values is large')
 })
 
 test('a response with too many copies of a value is rejected before it is built', async (t) => {
-  const check = (response: object) => compile(echo(response)).copies?.response
+  const check = (response: object) => compile(echo(response)).expansionGuards?.response
   const text = (length: number) => sent({ text: 'x'.repeat(length) })
   const copied = check(members(100, () => '{{body.text}}'))
   t.throws(() => copied?.(text(200_000), 0), tooLarge)
@@ -56,33 +56,33 @@ test('copied results are measured by their size', async (t) => {
     method: 'get',
     queries: [{ table: 'countries', operation: 'select' }],
     response: members(10, () => '{{results.countries.data}}')
-  }).copies?.response
+  }).expansionGuards?.response
   const scope = { ...noScope, results: { countries: { data: ['x'.repeat(2_000_000)] } } }
   t.throws(() => check?.(scope, 2_000_000), tooLarge)
   t.doesNotThrow(() => check?.(scope, 1_000), 'a small result is not measured')
 })
 
 test("a query's written data is bounded like a response", async (t) => {
-  const { copies } = compile({
+  const { expansionGuards } = compile({
     path: '/x',
     method: 'post',
     queries: [{ table: 'countries', operation: 'insert', data: { code: 'x', name: '{{body.text}}'.repeat(100) } }]
   })
-  t.equal(copies?.response, null)
-  t.throws(() => copies?.queries[0]?.(sent({ text: 'x'.repeat(200_000) }), 0), tooLarge)
+  t.equal(expansionGuards?.response, null)
+  t.throws(() => expansionGuards?.queries[0]?.(sent({ text: 'x'.repeat(200_000) }), 0), tooLarge)
 })
 
 test('the digits of a long number count, alone and as a member', async (t) => {
   const digits = 1000
   const long = parseJson('9'.repeat(digits))
   const most = Math.floor(maxResultBytes / digits)
-  t.equal(new CopyBudget().take(long, most), true)
-  t.equal(new CopyBudget().take(long, most + 1), false)
+  t.equal(new ExpansionBudget().take(long, most), true)
+  t.equal(new ExpansionBudget().take(long, most + 1), false)
   t.equal(
-    new CopyBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17))),
+    new ExpansionBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17))),
     true,
     'a member of a result counts 16 bytes, its name and its digits'
   )
-  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17)) + 1), false)
-  t.equal(new CopyBudget().take(parseJson('7'), maxResultBytes), true, 'a short number counts one byte')
+  t.equal(new ExpansionBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17)) + 1), false)
+  t.equal(new ExpansionBudget().take(parseJson('7'), maxResultBytes), true, 'a short number counts one byte')
 })

@@ -1,4 +1,4 @@
-/** Bounds copies by templates, since `{{body.text}}` may occur a hundred times. Parts with many are measured before they are evaluated. */
+/** Bounds the results of templates: `{{body.text}}` may occur a hundred times. Parts with many are measured before they are evaluated. */
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
 import { FaultList } from '../schema/faults.js'
@@ -24,7 +24,7 @@ const perByte = { request: 33, results: 9 } as const
  *
  * @param resultsLength characters of JSON that the results, and those of steps, in the scope had; Infinity if it is unknown
  */
-export type CopyCheck = (scope: Scope, resultsLength: number) => void
+export type ExpansionGuard = (scope: Scope, resultsLength: number) => void
 
 interface Copied {
   readonly read: Reader
@@ -35,7 +35,7 @@ interface Copied {
 }
 
 /** Compiles the check of a part of a route; null if no request can make it copy much. Faults are reported elsewhere. */
-export function compileCopies (part: unknown, context: TemplateContext): CopyCheck | null {
+export function compileExpansionGuard (part: unknown, context: TemplateContext): ExpansionGuard | null {
   if (countTemplates(part) <= 1) return null
   const copied = new Map<string, Copied>()
   collect(part, copied, { ...context, faults: new FaultList() })
@@ -101,7 +101,7 @@ function add (node: PathNode, copied: Map<string, Copied>, context: TemplateCont
 }
 
 function measure (copied: readonly Copied[], scope: Scope): void {
-  const budget = new CopyBudget()
+  const budget = new ExpansionBudget()
   for (const { read, times, results } of copied) {
     if (!budget.take(read(scope), times, results ? 'results' : 'request')) throw failure('answerTooLarge')
   }
@@ -114,7 +114,7 @@ function lengthOf (value: unknown): number {
 }
 
 /** The remaining amount. */
-export class CopyBudget {
+export class ExpansionBudget {
   private left = maxResultBytes
 
   /** Adds a value that is written so many times; false if it is too large. It stops at the budget. */
