@@ -3,7 +3,7 @@ import { rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { test } from 'tap'
 import { createS3Store } from '../../lib/files/s3.js'
-import { postgresDatabase } from '../helpers/postgres.js'
+import { postgresSection } from '../helpers/postgres.js'
 import { listen, testDocument, testServer } from '../helpers/server.js'
 import { startSwift } from '../helpers/swift.js'
 import { bearer } from '../helpers/tokens.js'
@@ -14,9 +14,8 @@ const by = { sub: 'ada', actor: { userId: 'ada', address: null } }
 
 test('files repair restores missing copies on disk and S3, and deletes objects without a file', async (t) => {
   const { stop, ...s3 } = await startSwift(t)
-  const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const document = { files: { path: `${folder}/files` }, storageProvider: 'both' as const, s3 }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
   const put = async (text: string) =>
@@ -62,9 +61,8 @@ test('files repair restores missing copies on disk and S3, and deletes objects w
 
 test('with both stores a lost disk is served from S3, accepts new files, and is refilled by files repair', async (t) => {
   const { stop, ...s3 } = await startSwift(t)
-  const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const document = { plans, files: { path: `${folder}/files` }, storageProvider: 'both' as const, s3 }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
   const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
@@ -98,9 +96,8 @@ test('with both stores a lost disk is served from S3, accepts new files, and is 
 })
 
 test('files repair of a single store names lost files', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const document = { files: { path: `${folder}/files` } }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
   const ids = await Promise.all(

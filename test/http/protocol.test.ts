@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { type Test, test } from 'tap'
-import { postgresDatabase } from '../helpers/postgres.js'
+import { postgresSection } from '../helpers/postgres.js'
 import { listen, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, checked, parsed, refused, type Reply } from './caller.js'
@@ -30,8 +30,7 @@ async function send (t: Test, port: number, bytes: string | Buffer): Promise<Rep
 }
 
 test('HTTP', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  const app = await testServer(t, everyKind, { engine: await postgresSection(t), tenants: ['a'] })
   const port = Number(new URL(await listen(app)).port)
 
   await t.test('an unknown path is 404, a malformed one 400', async (t) => {

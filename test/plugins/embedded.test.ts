@@ -15,7 +15,7 @@ import realtime from '../../plugins/realtime/index.js'
 import tenancy from '../../plugins/tenancy/index.js'
 import webhooks from '../../plugins/webhooks/index.js'
 import workflows from '../../plugins/workflows/index.js'
-import { postgresDatabase } from '../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
 import { testMasterKey } from '../helpers/server.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
@@ -32,9 +32,8 @@ function bare (t: Test): FastifyInstance {
 }
 
 async function withDatabase (t: Test): Promise<FastifyInstance> {
-  const { connectionString } = await postgresDatabase(t)
   const app = bare(t)
-  await app.register(database, { provider: 'postgres', postgres: { connectionString } })
+  await app.register(database, await postgresSection(t))
   return app
 }
 
@@ -62,7 +61,7 @@ t.test('queue needs a database', async (t) => {
   t.strictSame(done, [{ name: 'Ada' }])
 })
 
-t.test('a queue in a context below the app made its start fail', async (t) => {
+t.test('a queue in a context below the app runs its jobs', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = bare(t)
   const done: unknown[] = []
@@ -78,12 +77,12 @@ t.test('a queue in a context below the app made its start fail', async (t) => {
   await until('the job is done', async () => done.length > 0)
 })
 
-t.test('upgrades that none of two contexts with realtime took hung their connections', async (t) => {
+t.test('upgrades that none of two contexts with realtime takes get a response', async (t) => {
   const app = bare(t)
+  const engine = await postgresSection(t)
   for (const prefix of ['/a', '/b']) {
-    const { connectionString } = await postgresDatabase(t)
     await app.register(async (below) => {
-      await below.register(database, { provider: 'postgres', postgres: { connectionString } })
+      await below.register(database, engine)
       await below.register(auth, { jwt: { secret: testSecret } })
       await below.register(tenancy)
       await below.register(realtime)

@@ -6,7 +6,7 @@ import { connectPostgres } from '../../../lib/database/postgres.js'
 import { guardResults, ResultReader, type ResultStream, WholeMessages } from '../../../lib/database/result-stream.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { holdInPause } from '../../helpers/pauses.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { startPaces } from '../concurrency/paces.js'
 import { openEngine } from './open.js'
 
@@ -83,8 +83,7 @@ test('reading stops when the connection of a waiting response is lost', async (t
 })
 
 test('a large response of a tenant with long work waits, and other responses do not', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const engine = await openEngine(t, await postgresSection(t))
   const large = (tenant: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenant: tenantRef(tenant) })
   const pause = holdInPause(t, 'busy')
   let isRead = false

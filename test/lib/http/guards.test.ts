@@ -14,7 +14,7 @@ import sessions from '../../../plugins/sessions/index.js'
 import tenancy from '../../../plugins/tenancy/index.js'
 import usage from '../../../plugins/usage/index.js'
 import users from '../../../plugins/users/index.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 
@@ -27,9 +27,8 @@ function bare (t: Test): FastifyInstance {
 }
 
 async function withDatabase (t: Test): Promise<FastifyInstance> {
-  const { connectionString } = await postgresDatabase(t)
   const app = bare(t)
-  await app.register(database, { provider: 'postgres', postgres: { connectionString } })
+  await app.register(database, await postgresSection(t))
   await app.register(auth, { jwt })
   return app
 }

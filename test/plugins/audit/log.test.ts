@@ -7,7 +7,7 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import type { AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit, sweepAudit } from '../../../plugins/audit/store.js'
 import { testApp } from '../../helpers/app.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresSection } from '../../helpers/postgres.js'
 
 const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')
@@ -122,8 +122,7 @@ test("a tenant's entries are shown and kept as long as its plan says, the platfo
   }))
 
 test('the cost of a page is bounded, however long the log is', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: () => start })
+  const app = await open(t, await postgresSection(t), { now: () => start })
   await sql`insert into tenantry.audit_log (tenant_id, action, user_id, created_at)
     select tenant, case when n % 5000 = 0 then 'auth.register' else 'auth.login' end, 'user-' || n % 3, ${new Date(
     start - day

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { maxOrphans } from '../../../plugins/billing/orphan-events.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, open, rowsOf } from './tenants.js'
@@ -11,8 +11,7 @@ import { addTenant, audited, open, rowsOf } from './tenants.js'
 const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 
 test('an event delivered twenty times at once to two servers counts once', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const here = await open(t, { engine, tenants: { acme: 'free', globex: 'free' } })
   const there = await open(t, { engine, clock: here.clock })
   const event = eventOf(snapshotOf(tenantOf('acme')))
@@ -43,8 +42,7 @@ test('an event delivered twenty times at once to two servers counts once', async
 })
 
 test('only a change of plan is announced to every server', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const { app: here, billing } = await open(t, { engine, tenants: { acme: 'free' } })
   const { app: there } = await open(t, { engine })
   const heard: string[] = []

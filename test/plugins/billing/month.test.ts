@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
 import type { ProviderEvent } from '../../../plugins/billing/providers/provider.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { seededRandom } from '../../helpers/random.js'
 import { endOfMonth, recordedMonth, shuffled } from './month.js'
 import { addTenant, audited, open, type Opened, rowsOf } from './tenants.js'
@@ -67,8 +67,7 @@ test('a month in any order, twice, with some events missing and a sync, ends in 
   forEachEngine(t, (t, engine) => sameInAnyOrder(t, engine, engine.provider === 'postgres' ? 8 : 2)))
 
 test('concurrent deliveries to two servers end in the same rows', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const here = await open(t, { engine })
   const there = await open(t, { engine, clock: here.clock })
   const end = async (tenant: string, app: FastifyInstance) => renamed(await rowsOf(app, tenant), tenant)

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { fakeClock } from '../secrets/app.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, fakeProvider, open, rowsOf } from './tenants.js'
@@ -153,8 +153,7 @@ test('a failing provider withdraws nothing: the known state counts, and the prov
 })
 
 test('the scheduler settles unread states, each tenant on one of two servers, and continues after a failure', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const clock = clockAt(29)
   const ids = Array.from({ length: 30 }, (_, index) => `t${index}`)
   const here = await open(t, { engine, clock, tenants: Object.fromEntries(ids.map((id) => [id, 'free'])) })

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { type TestDocument, testServers } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -22,9 +22,8 @@ interface World {
 }
 
 async function world (t: Test, section: CacheSection): Promise<World> {
-  const { connectionString } = await postgresDatabase(t)
   const [app, second] = await testServers(t, { ...document, cache: section }, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    engine: await postgresSection(t),
     tenants: ['acme', 'globex']
   })
   return {
@@ -36,8 +35,8 @@ async function world (t: Test, section: CacheSection): Promise<World> {
   }
 }
 
-async function keysOf (ask: Ask, tenant = 'acme'): Promise<string[]> {
-  return [(await ask(`GET /cache/keys?tenant=${tenant}&limit=100`)).body['data']].flat().map(String)
+async function keysOf (ask: Ask): Promise<string[]> {
+  return [(await ask('GET /cache/keys?tenant=acme&limit=100')).body['data']].flat().map(String)
 }
 
 test('the cache endpoints work with one cache per instance', async (t) => {

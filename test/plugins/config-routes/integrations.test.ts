@@ -4,7 +4,7 @@ import t from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { serverRef } from '../../../lib/identity/tenant-ref.js'
 import { ConfigError, type Fault } from '../../../lib/schema/faults.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
 import { stripe } from '../../helpers/services/payments.js'
@@ -345,8 +345,7 @@ t.test('integrations of routes', async (t) => {
 })
 
 t.test('an invalid document fails at start, with the place of each fault', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const call = { type: 'http', action: 'request', params: { url: 'https://example.com', method: 'POST' } } as const
   t.match(
     await faultsOf(testServer(t, {

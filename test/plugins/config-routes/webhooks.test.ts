@@ -8,7 +8,7 @@ import { platformRef, serverRef, tenantRef } from '../../../lib/identity/tenant-
 import { createWebhookDeduplication, sweepHandledWebhooks } from '../../../plugins/config-routes/webhook-deduplication.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { gate } from '../../helpers/gate.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
@@ -570,9 +570,8 @@ async function refuses (t: Test): Promise<void> {
 }
 
 async function twoServers (t: Test): Promise<void> {
-  const { connectionString } = await postgresDatabase(t)
   const [first, second] = await testServers(t, document, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    engine: await postgresSection(t),
     env,
     tenants: ['a']
   })

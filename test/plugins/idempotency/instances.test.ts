@@ -48,8 +48,7 @@ test('of parallel requests with one key on two servers, one is executed', async 
 })
 
 test('a process that is killed midway leaves no second row', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })
   const [victim] = await startInstances(t, document, engine, 1)
   const dying = remoteCaller(t, victim!.address, { token: tokenOf('acme') })

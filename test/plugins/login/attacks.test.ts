@@ -1,22 +1,17 @@
 /** Attacks without the password: many attempts, concurrent, from many addresses, on several servers; and attempts to detect users. */
 import type { FastifyInstance } from 'fastify'
 import type { KyselyPlugin, RootOperationNode } from 'kysely'
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { type DatabaseSection, postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { addUser, audited, open, type Opened, password, wrong } from './app.js'
 
 const quarter = 900_000 // ms
-
-async function postgres (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
 
 /** The number of responses with each status. */
 async function statuses (responses: readonly Promise<Reply>[]): Promise<Record<number, number>> {
@@ -26,7 +21,7 @@ async function statuses (responses: readonly Promise<Reply>[]): Promise<Record<n
 }
 
 test('guesses', async (t) => {
-  const engine = await postgres(t)
+  const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme', 'globex'] })
   const there = await open(t, engine, { clock: here.clock })
   const { app, clock } = here
@@ -213,7 +208,7 @@ function withoutValues (node: RootOperationNode): string {
 }
 
 test('responses, headers and statements do not reveal whether a user exists', async (t) => {
-  const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
+  const { app, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'], mfa: true })
   await addUser(app, 'acme', 'known@example.com')
   await addUser(app, 'acme', 'disabled@example.com')
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'disabled@example.com').execute()
@@ -257,7 +252,7 @@ test('responses, headers and statements do not reveal whether a user exists', as
 })
 
 test('malformed addresses and passwords are a 400 and have no other effect', async (t) => {
-  const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
+  const { app, ask, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const emails = [
     '',
@@ -310,7 +305,7 @@ test('malformed addresses and passwords are a 400 and have no other effect', asy
 })
 
 test('a busy server says so, and does not count an unchecked attempt', async (t) => {
-  const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
+  const { app, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const { authenticate } = app.users
   app.users.authenticate = async () => {
@@ -324,7 +319,7 @@ test('a busy server says so, and does not count an unchecked attempt', async (t)
 })
 
 test('changes during a password check take effect', async (t) => {
-  const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
+  const { app, ask, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'], mfa: true })
   const id = await addUser(app, 'acme', 'ada@example.com', 'admin')
   t.same(
     await statuses(Array.from({ length: 7 }, () => logIn('acme', 'ada@example.com', password))),
@@ -381,7 +376,7 @@ test('changes during a password check take effect', async (t) => {
 })
 
 test('a login with the old password opens no session while a new one is being written', async (t) => {
-  const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
+  const { app, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const id = await addUser(app, 'acme', 'ada@example.com')
   const hash = await app.users.hashPassword('acme', secretText('another horse battery staple', 'a new password'))
   const { late } = await app.sessions.changeUsers('acme', async (writer, end) => {

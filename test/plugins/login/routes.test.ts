@@ -2,7 +2,7 @@ import { hash } from '@node-rs/argon2'
 import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
@@ -10,11 +10,6 @@ import { enrol } from '../mfa/app.js'
 import { addUser, audited, claimsOf, open, type Opened, password, wrong } from './app.js'
 
 const email = 'ada@example.com'
-
-async function postgres (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
 
 test('users with passwords, of tenants and of the platform', (t) =>
   forEachEngine(t, async (t, engine) => {
@@ -132,7 +127,7 @@ async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
 }
 
 test('registration creates a user if the document opens it and the tenant does not close it', async (t) => {
-  const { app, ask } = await open(t, await postgres(t), { tenants: ['acme', 'closed'], registration: 'open' })
+  const { app, ask } = await open(t, await postgresSection(t), { tenants: ['acme', 'closed'], registration: 'open' })
   await app.db.insertInto('tenantry.tenant_configs').values({
     tenant_id: 'closed',
     version: 1,
@@ -196,7 +191,7 @@ test('registration creates a user if the document opens it and the tenant does n
 })
 
 test('a partial token gives one session, however many concurrent requests send it to several servers', async (t) => {
-  const engine = await postgres(t)
+  const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'], mfa: true })
   const there = await open(t, engine, { clock: here.clock, mfa: true })
   await addUser(here.app, 'acme', email)
@@ -212,7 +207,7 @@ test('a partial token gives one session, however many concurrent requests send i
 })
 
 test('a user with a second factor must enter its code', async (t) => {
-  const { app, ask, clock, logIn } = await open(t, await postgres(t), { tenants: ['acme', 'globex'], mfa: true })
+  const { app, ask, clock, logIn } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], mfa: true })
   const id = await addUser(app, 'acme', email)
   await addUser(app, 'globex', email)
   const { body: { token } } = await logIn('acme', email, password)
@@ -333,7 +328,7 @@ test('a user with a second factor must enter its code', async (t) => {
 })
 
 test('the whole server limits requests by address, closes registration by default, and can disable logins', async (t) => {
-  const engine = await postgres(t)
+  const engine = await postgresSection(t)
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
   refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')
   t.match(

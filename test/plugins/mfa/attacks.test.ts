@@ -4,7 +4,7 @@ import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { untilBlocked } from '../../helpers/locks.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { caller, refused } from '../../http/caller.js'
@@ -15,8 +15,7 @@ const step = 30_000 // ms
 const window = 300_000 // ms
 
 test('attacks', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const clock = fakeClock()
   const first = await open(t, engine, { clock, tenants: ['acme', 'globex'] })
   const second = await open(t, engine, { clock })

@@ -3,8 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, postgresSection } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { type TestDocument, testDocument, testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -33,8 +32,7 @@ async function forget ({ db, events }: FastifyInstance): Promise<void> {
 }
 
 test('a step whose process is killed after the call was sent fails, and the call is charged once', { timeout: 240_000 }, async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const wire = await wireProvider(t, (response) => {
     begin(response)
     // A second call would succeed.

@@ -5,7 +5,7 @@ import type { Plans } from '../../../lib/schema/plans.js'
 import { sweepAudit } from '../../../plugins/audit/store.js'
 import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -138,8 +138,7 @@ test("a document's plans", async (t) => {
 })
 
 test('a change of plan applies on another server, which may have other plans', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const here = await testServer(t, { plans: { gold: { limits: { api: { requestsPerMinute: 7 }, tenantConfig: { maxSecrets: 1 } } } } }, {
     engine,
     tenants: [{ id: 'acme', plan: 'free' }]

@@ -5,8 +5,7 @@ import { HandedBack } from '../../../plugins/queue/index.js'
 import { createJobStore } from '../../../plugins/queue/store.js'
 import { gate } from '../../helpers/gate.js'
 import { secretText } from '../../helpers/log-scan.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { queueApp } from './app.js'
 
@@ -354,8 +353,7 @@ test('a periodic job is sent once per interval, and never beside a waiting one',
 })
 
 test('an invalid definition is rejected at start', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
+  const engine = await postgresSection(t)
   await t.rejects(queueApp(t, engine, () => {}, { workers: 101 }), /workers is 101/)
   await t.rejects(
     queueApp(t, engine, (app) => {

@@ -3,8 +3,7 @@ import type { Test } from 'tap'
 import { test } from 'tap'
 import type { SendWith } from '../../../plugins/queue/index.js'
 import { gate } from '../../helpers/gate.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { type QueueApp, queueApp } from './app.js'
 
@@ -156,8 +155,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
 test('sends', (t) => forEachEngine(t, sends))
 
 test('workers of other processes are notified after the commit, once for many jobs', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
+  const engine = await postgresSection(t)
   const define = (app: QueueApp['app']) => app.queue.define('job', {}, async () => {})
   const { app } = await queueApp(t, engine, define, { workers: 0 })
   const other = await queueApp(t, engine, define, { workers: 0 })

@@ -4,7 +4,7 @@ import { checkConfig } from '../../../lib/configuration/index.js'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
@@ -138,9 +138,8 @@ test('policies isolate role assignments, like all tenant data', async (t) => {
 })
 
 test('without its tables the group reports them as missing, and recovers when they exist', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, { rbac: { enabled: true, defaultRole: 'r' }, migrate: 'manual' }, {
-    engine: { provider: 'postgres', postgres: { connectionString } }
+    engine: await postgresSection(t)
   })
   const ask = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
   refused(t, await ask('GET /rbac/roles'), 503, 'SCHEMA_CHANGED')

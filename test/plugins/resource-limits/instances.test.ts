@@ -2,15 +2,14 @@
 import { test } from 'tap'
 import { sweepUsage } from '../../../plugins/resource-limits/store.js'
 import { startInstances } from '../../helpers/instances.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { remoteCaller } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 import { open, rule, use, user } from './app.js'
 
 test('changed rules apply on another server when it is notified, and counts apply at once', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const clock = fakeClock()
   const { app: here } = await open(t, engine, { tenants: ['acme'], ...clock })
   const { app: there } = await open(t, engine, clock)
@@ -43,8 +42,7 @@ test('changed rules apply on another server when it is notified, and counts appl
 })
 
 test('servers whose clocks differ by minutes count in one period', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const midnight = Date.parse('2026-06-02T00:00:00Z')
   const { app: ahead } = await open(t, engine, { tenants: ['acme'], now: () => midnight + 150_000 })
   const { app: behind } = await open(t, engine, { now: () => midnight - 150_000 })

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
@@ -8,7 +8,7 @@ import { makeMasterKey } from '../../../lib/secrets/master-key.js'
 import { masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { type DatabaseSection, postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { fakeClock, open, valuesOf } from './app.js'
 
 const [one, two, three] = [
@@ -16,11 +16,6 @@ const [one, two, three] = [
   secretText('the second value of several servers'),
   secretText('the third value of several servers')
 ]
-
-async function section (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
 
 /** Resolves when the server receives a change of the tenant's secrets. */
 function heard (app: FastifyInstance, tenant: string): Promise<void> {
@@ -34,7 +29,7 @@ function heard (app: FastifyInstance, tenant: string): Promise<void> {
 }
 
 test('a change on one server is served by the other; uses of both are counted; expiry is audited once', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const clock = fakeClock()
   const { app: here, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro', globex: 'pro' } })
   const { app: there } = await open(t, engine, { now: clock.now })
@@ -66,7 +61,7 @@ test('a change on one server is served by the other; uses of both are counted; e
 })
 
 test('twenty concurrent secrets on two servers fill the plan exactly', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
   const results = await Promise.allSettled(
@@ -80,7 +75,7 @@ test('twenty concurrent secrets on two servers fill the plan exactly', async (t)
 })
 
 test('unwritten uses are written when the server stops', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
   await here.secrets.put('acme', { key: 'a', value: one }, noActor)
@@ -90,7 +85,7 @@ test('unwritten uses are written when the server stops', async (t) => {
 })
 
 test('a rekey moves every value, including previous ones and one that a server writes meanwhile', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app: before } = await open(t, engine, { masterKey: old.text, tenants: { acme: 'team', globex: 'pro' } })
   for (let index = 0; index < 120; index++) {
@@ -142,7 +137,7 @@ test('a rekey moves every value, including previous ones and one that a server w
 })
 
 test('a server whose keys can read no stored secret is rejected; one whose keys read some names the missing ones', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const [one, other] = [makeMasterKey(), makeMasterKey()]
   const { app } = await open(t, engine, { masterKey: one.text, tenants: { acme: 'pro' } })
   await app.secrets.put('acme', { key: 'a', value: two }, noActor)

@@ -8,7 +8,7 @@ import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
 import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
 import { testApp } from '../../helpers/app.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase, type TestDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase, postgresSection, type TestDatabase } from '../../helpers/postgres.js'
 import { testServer, testServers } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -303,9 +303,8 @@ test('two servers that delete one tenant take turns', async (t) => {
 })
 
 test('the deletions of a process that has ended are continued, also if one of them cannot end', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, { tables }, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    engine: await postgresSection(t),
     tenants: ['ended', 'failing', 'kept', 'stuck']
   })
   const calls: string[] = []
@@ -337,8 +336,7 @@ update tenantry.tenants set status = 'deleting' where id <> 'kept';
 })
 
 test("rows written during a tenant's deletion do not belong to the next tenant with that id", async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'c'] })
+  const app = await testServer(t, { tables }, { engine: await postgresSection(t), tenants: ['a', 'c'] })
   for (const tenant of ['a', 'c']) {
     await app.tenants.delete(tenant)
     await runAll(

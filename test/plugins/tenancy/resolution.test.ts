@@ -6,8 +6,7 @@ import { type Test, test } from 'tap'
 import database from '../../../plugins/database/index.js'
 import type { TenancyOptions } from '../../../plugins/tenancy/index.js'
 import { testApp } from '../../helpers/app.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { type DatabaseSection, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -305,9 +304,8 @@ test('tenants that do not exist', async (t) => {
 })
 
 test('unknown ids from anonymous callers cost little', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
   const app = await appWith(t, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    engine: await postgresSection(t),
     max: 30,
     maxRemembered: 2,
     tenants: ['acme', 'globex']

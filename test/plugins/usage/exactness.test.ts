@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { createUsage } from '../../../plugins/usage/service.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { fakeClock, open } from './app.js'
 
 test('a million increments over a thousand tenants are all in the ledger after a stop', (t) =>
@@ -33,8 +33,7 @@ test('a million increments over a thousand tenants are all in the ledger after a
   }))
 
 test('memory contains only waiting figures: ten thousand tenants leave nothing behind', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  const { app } = await open(t, await postgresSection(t))
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)
   const service = createUsage({ engine: app.engine, tenants: { get: () => null }, plans: createPlans(), log: app.log })
   const createdAt = new Date((await sql<{ at: Date }>`select created_at as at from tenantry.tenants limit 1`.execute(app.db)).rows[0]!.at)

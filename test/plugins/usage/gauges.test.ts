@@ -1,17 +1,12 @@
 import { sql } from 'kysely'
-import { type Test, test } from 'tap'
+import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
 import { noFigures } from '../../../plugins/usage/requests.js'
 import { createUsageStore, sweepUsage } from '../../../plugins/usage/store.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
-
-async function section (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
 
 const gauges = ['connections', 'rooms', 'entities_watched'] as const
 
@@ -47,7 +42,7 @@ test('of a hundred concurrent uses a plan with room for seven admits seven; rele
   }))
 
 test("servers count together; a dead one's gauges drop out, and return with it", async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
   const { app: there } = await open(t, engine)
   const attempts = Array.from({ length: 100 }, (_none, index) => (index % 2 === 0 ? here : there).usage.take('acme', 'rooms'))
@@ -84,7 +79,7 @@ test("servers count together; a dead one's gauges drop out, and return with it",
 })
 
 test('a late older value changes nothing, and closed gauges leave the memory', async (t) => {
-  const { app } = await open(t, await section(t), { tenants: { acme: 'much' } })
+  const { app } = await open(t, await postgresSection(t), { tenants: { acme: 'much' } })
   const store = createUsageStore(app.engine)
   const instance = await instanceSilentFor(app, 0)
   const own = createGauges({ store, instance, plans: createPlans(smallPlans), registered: () => {}, notices: { reached: () => {} } })

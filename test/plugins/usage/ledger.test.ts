@@ -7,7 +7,7 @@ import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { noFigures } from '../../../plugins/usage/requests.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
-import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresSection, postgresServer } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
 
@@ -162,8 +162,7 @@ async function isGone (t: Test, { app }: Opened): Promise<void> {
 }
 
 test('servers that write the same tenants concurrently do not deadlock', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: fakeClock().now })
+  const { app } = await open(t, await postgresSection(t), { now: fakeClock().now })
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, 499) i`.execute(app.db)
   const parts = { engine: app.engine, tenants: { get: () => null }, plans: app.plans, log: app.log, now: fakeClock().now }
   const createdAt = (await app.db.selectFrom('tenantry.tenants').select('created_at').executeTakeFirstOrThrow()).created_at

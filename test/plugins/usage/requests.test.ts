@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -75,8 +75,7 @@ function routes (app: FastifyInstance): void {
 }
 
 test('every request of a tenant counts once, with the bytes of its bodies', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+  const { app } = await open(t, await postgresSection(t), {
     now: fakeClock().now,
     tenants: { acme: 'much' },
     routes

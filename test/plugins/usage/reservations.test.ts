@@ -6,15 +6,10 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import { createReservations, maxUncertain } from '../../../plugins/usage/reservations.js'
 import { createUsageStore, sweepUsage } from '../../../plugins/usage/store.js'
-import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
 
 const MB = 1_048_576
-
-async function section (t: Test): Promise<DatabaseSection> {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres', postgres: { connectionString } }
-}
 
 const counters = [['llm_tokens', 1, '2026-06'], ['ai_cost', 1_000_000, '2026-06'], ['storage_bytes', MB, 'total']] as const
 
@@ -131,7 +126,7 @@ async function admits (t: Test, app: FastifyInstance): Promise<void> {
 }
 
 test('a rejection names the limit, and the plan to upgrade to', async (t) => {
-  const { app } = await open(t, await section(t), { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
+  const { app } = await open(t, await postgresSection(t), { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
   const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) =>
     app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
   t.match(await refusal('acme', 'llm_tokens', 8), {
@@ -163,7 +158,7 @@ test('a rejection names the limit, and the plan to upgrade to', async (t) => {
 })
 
 test("two servers together admit the plan's amount", async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
   const { app: there } = await open(t, engine)
   for (const [counter, one] of counters) {
@@ -179,7 +174,7 @@ test("two servers together admit the plan's amount", async (t) => {
 })
 
 test('a server that stops cleanly leaves no reservation, and no row of its own', async (t) => {
-  const engine = await section(t)
+  const engine = await postgresSection(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'much' }, now: fakeClock().now })
   const { app: there } = await open(t, engine, { now: fakeClock().now })
   for (const [counter] of counters) await there.usage.reserve('acme', counter, 7)
@@ -203,7 +198,7 @@ test('a server that stops cleanly leaves no reservation, and no row of its own',
 })
 
 test('reservations that an outage refuses take a bounded part of the memory', async (t) => {
-  const { app } = await open(t, await section(t), { now: fakeClock().now, tenants: {} })
+  const { app } = await open(t, await postgresSection(t), { now: fakeClock().now, tenants: {} })
   const reservations = createReservations({
     store: {
       async reserve () {

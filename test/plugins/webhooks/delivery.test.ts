@@ -2,7 +2,7 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { open, type Receiver, receiver, verify } from './app.js'
 
@@ -13,11 +13,6 @@ const events = ['entity.*']
 /** A webhook to a receiver. */
 function to ({ origin }: Receiver, name = 'out', more: object = {}) {
   return { name, url: `${origin}/hook?token=of-the-address`, events, ...more }
-}
-
-async function own (t: Parameters<typeof postgresDatabase>[0]) {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres' as const, postgres: { connectionString } }
 }
 
 const fails = (status: number, headers: Record<string, string> = {}) => (_request: unknown, response: ServerResponse) => {
@@ -119,7 +114,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
 
 test('a receiver that was down gets every event, in the order of its entity', async (t) => {
   const hears = await receiver(t)
-  const { app, clock, tell, forward } = await open(t, await own(t), { tenants: { acme: [to(hears)] } })
+  const { app, clock, tell, forward } = await open(t, await postgresSection(t), { tenants: { acme: [to(hears)] } })
   hears.respond = fails(503)
   await tell('acme', 1)
   await until('it was tried', () => hears.requests.length === 1)
@@ -175,7 +170,7 @@ test('a receiver that was down gets every event, in the order of its entity', as
 
 test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   const hears = await receiver(t)
-  const engine = await own(t)
+  const engine = await postgresSection(t)
   const { as, tell, forward } = await open(t, engine, {
     timeoutMs: 2000, // in which a busy machine must deliver
     tenants: {

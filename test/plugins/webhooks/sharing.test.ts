@@ -10,7 +10,7 @@ import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { takeDue } from '../../../plugins/webhooks/store.js'
 import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -21,15 +21,10 @@ import { open, type Receiver, receiver, verify } from './app.js'
 const events = ['entity.*']
 const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })
 
-async function own (t: Parameters<typeof postgresDatabase>[0]) {
-  const { connectionString } = await postgresDatabase(t)
-  return { provider: 'postgres' as const, postgres: { connectionString } }
-}
-
 test('a tenant receives only its own events, the platform those of all', async (t) => {
   const [acme, globex, platform] = [await receiver(t), await receiver(t), await receiver(t)]
   const key = secretText('a signing secret of the platform', 'a signing secret')
-  const { app, as, tell } = await open(t, await own(t), {
+  const { app, as, tell } = await open(t, await postgresSection(t), {
     webhooks: [{ name: 'all', url: `${platform.origin}/`, events: ['entity.updated', 'secret.*'], secret: key }],
     tenants: { acme: [to(acme)], globex: [to(globex), to(globex, 'twice')], silent: [{ ...to(acme), events: ['secret.rotated'] }] }
   })
@@ -87,7 +82,7 @@ test('a tenant receives only its own events, the platform those of all', async (
 test("a receiver that hangs uses only its tenant's slots", async (t) => {
   const [hangs, responses] = [await receiver(t), await receiver(t)]
   hangs.respond = () => {}
-  const { app, tell } = await open(t, await own(t), {
+  const { app, tell } = await open(t, await postgresSection(t), {
     timeoutMs: 20_000,
     stopTimeoutMs: 100,
     tenants: { acme: [to(hangs)], globex: [to(responses)] }
@@ -113,7 +108,7 @@ test("a receiver that hangs uses only its tenant's slots", async (t) => {
 
 test("a dead process's deliveries are taken over, and its late results are ignored", async (t) => {
   const hears = await receiver(t)
-  const engine = await own(t)
+  const engine = await postgresSection(t)
   const tenants = { acme: [to(hears)] }
   const held: ServerResponse[] = []
   hears.respond = (_request, response) => {
@@ -147,7 +142,7 @@ test("a dead process's deliveries are taken over, and its late results are ignor
 
 test('a process that only writes wakes those that send', async (t) => {
   const hears = await receiver(t)
-  const engine = await own(t)
+  const engine = await postgresSection(t)
   const tenants = { acme: [to(hears)] }
   const writes = await open(t, engine, { tenants, deliver: false })
   await open(t, engine, { tenants })
@@ -183,7 +178,7 @@ test('a process that only writes wakes those that send', async (t) => {
 })
 
 test('two processes deliver every event to an unreliable receiver, in the order of its entity', async (t) => {
-  const engine = await own(t)
+  const engine = await postgresSection(t)
   const clock = fakeClock(Date.now())
   const hears = await receiver(t)
   const got = new Map<string, number[]>()
@@ -223,7 +218,7 @@ test('two processes deliver every event to an unreliable receiver, in the order 
 })
 
 test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sends nothing, and a document that needs it does not start", async (t) => {
-  const engine = await own(t)
+  const engine = await postgresSection(t)
   const hears = await receiver(t)
   const tenants = { acme: [to(hears)] }
   const before = await open(t, engine, { tenants, deliver: false })

@@ -7,7 +7,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { gate } from '../../helpers/gate.js'
 import { startInstances } from '../../helpers/instances.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
@@ -68,9 +68,8 @@ async function setClock (app: FastifyInstance, time: Date): Promise<void> {
 }
 
 test('schedules of two servers', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
   const [first, second] = await testServers(t, idle, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    engine: await postgresSection(t),
     tenants: ['acme', 'globex']
   })
   await first.workflows.startDue(new Date(0))

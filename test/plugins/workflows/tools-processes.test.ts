@@ -4,7 +4,7 @@ import { type Test, test } from 'tap'
 import { gate } from '../../helpers/gate.js'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -16,8 +16,7 @@ const asks = (id: string) => ({ id, type: 'llm' as const, prompt: id, params: { 
 
 /** A server that starts runs and does not run them, and processes that do. */
 async function open (t: Test, calls: readonly AskedCall[]) {
-  const { connectionString } = await postgresDatabase(t)
-  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const engine = await postgresSection(t)
   const model = await modelWithTools(t, calls)
   const own: TestDocument = {
     ...document,
