@@ -79,7 +79,7 @@ t.test('an expression that fails gives null for that field of that record', asyn
   t.strictSame(apply(total, { data: [null, 5, 'x'] }), { data: [null, 5, 'x'] }, 'values that are not records stay unchanged')
 })
 
-t.test('a field with the whole record or response was circular and could not be written as JSON', async (t) => {
+t.test('a field with the whole record or response is not circular, so that it can be written as JSON', async (t) => {
   t.strictSame(apply({ fields: { whole: 'item', within: '{"of": item}' } }, { n: 1 }), {
     n: 1,
     whole: { n: 1 },

@@ -272,7 +272,7 @@ async function readsInTransactions (
   t.equal(results.length, transactions + 1)
 }
 
-test('slow reads in transactions did not end while another one waited for their connections', async (t) => {
+test('slow reads in transactions end while another one waits for their connections', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
   await readsInTransactions(t, engine, connectionString, 8, (text, begin) => {
@@ -282,7 +282,7 @@ test('slow reads in transactions did not end while another one waited for their 
   })
 })
 
-test('slow reads in transactions did not end while another transaction waited for their sessions behind a pooler', async (t) => {
+test('slow reads in transactions end while another transaction waits for their sessions behind a pooler', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const pooler = await startPgBouncer(t, connectionString, 'transaction', 2)
   const engine = await openEngine(t, {

@@ -49,7 +49,7 @@ test('a pattern of minutes alone is not interrupted by clock changes', (t) => {
   t.end()
 })
 
-test('a field with characters after its number is rejected: the search for its next time did not end', (t) => {
+test('a field with characters after its number is rejected, since the search for its next time would not end', (t) => {
   for (const field of ['15*', '5**', '0*-59', '15*60', '5,', ',5', '1-', '*/', '1/2/3', '1-2-3']) {
     for (const cron of [`${field} * * * *`, `0 ${field} * * *`, `0 0 * * ${field}`]) {
       const read = parseSchedule({ cron })

@@ -65,7 +65,7 @@ async function ask (app: FastifyInstance, url: string, count: number, headers: R
 const statuses = (responses: readonly LightMyRequestResponse[]) => responses.map(({ statusCode }) => statusCode)
 const limitsOf = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
-t.test('a default with only a message limited tenants to a hundred a minute', async (t) => {
+t.test('a default with only a message leaves tenants the limit of their plan', async (t) => {
   const { app, token } = await appOf(t, { default: { message: 'Slowly' } })
   t.strictSame(limitsOf((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
   t.strictSame(limitsOf((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')

@@ -346,7 +346,7 @@ asyncio.run(main())
   t.equal(errors, '')
 })
 
-test('requests for an upgrade behind unanswered requests hung their connection, and the stop of the server', async (t) => {
+test('requests for an upgrade behind unanswered requests delay neither their connection nor the stop of the server', async (t) => {
   const { app, origin } = await open(t)
   const get = (more: string) => `GET /realtime HTTP/1.1\r\nHost: a\r\n${more}\r\n`
   const upgrade = (protocol: string) => get(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`)

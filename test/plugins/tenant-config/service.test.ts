@@ -5,7 +5,7 @@ import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
 
-test('of two concurrent saves, secret references were compared with the document before the first', async (t) => {
+test('a save without access to secrets is rejected if another save changed the document meanwhile', async (t) => {
   const credentials = { email: { apiKey: '{{secret:mail}}' } }
   const inForce = { version: 1, document: { credentials }, createdAt: new Date(0) }
   const store: ConfigStore = {

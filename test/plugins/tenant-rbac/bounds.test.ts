@@ -1,4 +1,5 @@
 /** Deep role hierarchies, and roles of users whose tenant a gateway names. */
+import { sql } from 'kysely'
 import { test } from 'tap'
 import conventions from '../../../plugins/conventions/index.js'
 import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from '../../../plugins/tenant-rbac/roles.js'
@@ -16,7 +17,7 @@ function chain (length: number, permissions: readonly string[] = []): RbacConfig
   return { enabled: true, defaultRole: null, roles: new Map(roles.map((role) => [role.name, role])) }
 }
 
-test('a chain of 200 parents took a tenth of a second to check', async (t) => {
+test('a chain of roles has at most 16 parents, and is checked with few look-ups', async (t) => {
   t.doesNotThrow(() => checkRbac(chain(17)))
   t.throws(() => checkRbac(chain(18)), { code: 'TENANTRY_ROLE_INVALID', message: 'The role "r17" has more than 16 ancestors' })
   t.throws(
@@ -42,16 +43,17 @@ test('a chain of 200 parents took a tenth of a second to check', async (t) => {
   t.ok(looks < 200, `${looks} questions`)
 })
 
-test('an update without a change was written', async (t) => {
+test('an update without a change writes no entry of the audit log', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   await admin('POST /tenant/rbac/roles', { body: { name: 'a', permissions: ['x:y'] } })
   t.same((await admin('PUT /tenant/rbac/roles/a', { body: { name: 'a' } })).body, { name: 'a', permissions: ['x:y'] })
   refused(t, await admin('PUT /tenant/rbac/roles/b', { body: { name: 'b' } }), 404, 'NOT_FOUND')
-  t.ok(app.tenancy.maxRemembered >= 10_000)
+  const { rows } = await sql`select target from tenantry.audit_log where action = 'role.update'`.execute(app.db)
+  t.same(rows, [])
 })
 
-test('roles of the tenant that a gateway names had no effect on its users', async (t) => {
+test('roles of the tenant that a gateway names apply to its users', async (t) => {
   const { app, ask } = await testApp(t, {
     plugins: { tenancy: { trustHeader: true, maxLoadedTenants: 20_000 }, 'tenant-rbac': {} },
     tenants: ['acme', 'globex'],
