@@ -5,7 +5,7 @@ import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, refused, type Reply } from './caller.js'
 
-const value = secretText('a value that no list tells')
+const value = secretText('a value that no list reveals')
 
 /** One member of each entry, and the total of the filtered list. */
 function found (member: string, { body, text }: Reply): unknown[] {

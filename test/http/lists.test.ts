@@ -33,7 +33,7 @@ const wholes: Readonly<Record<string, string>> = {
 }
 
 const count = 5
-const value = secretText('a value that no list tells')
+const value = secretText('a value that no list reveals')
 
 interface List {
   readonly ask: Ask

@@ -32,7 +32,7 @@ test('leaves out scripts, styles, comments and attributes', async (t) => {
 })
 
 test('parses broken markup without an error', async (t) => {
-  t.same(shown('a</p></div></x>b<'), ['a', 'b'].length === 2 ? ['a', 'b<'] : [])
+  t.same(shown('a</p></div></x>b<'), ['a', 'b<'])
   t.same(shown(''), [])
 })
 

@@ -6,7 +6,7 @@ import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { type Ask, caller, refused, type Reply } from '../../http/caller.js'
 
-const value = secretText('a value that no entry tells')
+const value = secretText('a value that no entry reveals')
 const tenants = [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }]
 const address = '127.0.0.1'
 
@@ -79,7 +79,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     ])
     t.equal(entry['address'], entry['userId'] === 'ops' ? null : address, "the platform's address is not shown to the tenant")
   }
-  t.strictSame(new Set(own.body.data?.map((entry) => entry['id'])).size, 12)
+  t.equal(new Set(own.body.data?.map((entry) => entry['id'])).size, 12)
   t.strictSame(
     ['api_key.create', 'secret.delete', 'role.create', 'role.update', 'role.replace', 'config.save', 'limits.save', 'secret.create'].map((
       action
@@ -175,10 +175,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     t.strictSame(lines(await ada('GET /audit?outcome=failure&action=secret.*&target=F&userId=eve')), ['secret.create F eve'])
     t.strictSame(lines(await ops('GET /audit?outcome=failure')), ['secret.create F eve', 'secret.create F eve'])
     t.match((await ops('GET /audit?outcome=failure&tenantId=globex')).body, { data: [{ tenantId: 'globex' }], pagination: { total: 1 } })
-    t.strictSame(
-      lines(await ops('GET /audit?target=initech')),
-      ['tenant.update initech ops', 'tenant.create initech ops', 'tenant.create initech -'].slice(0, 2)
-    )
+    t.strictSame(lines(await ops('GET /audit?target=initech')), ['tenant.update initech ops', 'tenant.create initech ops'])
     t.match((await ops('GET /audit?tenantId=acme')).body.pagination, { total: 13 })
     t.match((await ops('GET /audit?tenantId=unknown')).body, { data: { length: 0 }, pagination: { total: 0 } })
     for (const query of ['tenantId=globex', 'tenantId=acme']) {

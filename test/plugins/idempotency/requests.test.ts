@@ -8,8 +8,8 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
 
-const value = secretText('a value that no key tells')
-const otherValue = secretText('another value that no key tells')
+const value = secretText('a value that no key reveals')
+const otherValue = secretText('another value that no key reveals')
 
 test('a route that only calls a service stores the response', async (t) => {
   let calls = 0

@@ -159,7 +159,6 @@ test('access, secrets and input are checked before the provider is called', asyn
       'ada',
       'ada@',
       '@example.com',
-      'ada@example',
       'ada example.com',
       'ada@example.com, eve@example.com',
       'Ada <ada@example.com>',
@@ -168,14 +167,9 @@ test('access, secrets and input are checked before the provider is called', asyn
       `${'a'.repeat(250)}@b.example`
     ]
     const wrong: readonly [body: object, path: string][] = [
-      ...urls.flatMap((url): [object, string][] => [[{ ...checkout, successUrl: url }, '/body/successUrl'], [
-        { ...checkout, cancelUrl: url },
-        '/body/cancelUrl'
-      ]]),
-      // An address without a dot is valid in form; only the provider knows whether it exists.
-      ...emails.filter((email) => email !== 'ada@example').map((
-        email
-      ): [object, string] => [{ ...checkout, customerEmail: email }, '/body/customerEmail']),
+      ...urls.map((url): [object, string] => [{ ...checkout, successUrl: url }, '/body/successUrl']),
+      ...urls.map((url): [object, string] => [{ ...checkout, cancelUrl: url }, '/body/cancelUrl']),
+      ...emails.map((email): [object, string] => [{ ...checkout, customerEmail: email }, '/body/customerEmail']),
       [{ ...checkout, productPriceId: 'price 1' }, '/body/productPriceId'],
       [{ ...checkout, productPriceId: `urn:uuid:${id}` }, '/body/productPriceId'],
       [{ ...checkout, productPriceId: '../customers' }, '/body/productPriceId'],
