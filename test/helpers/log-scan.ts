@@ -3,6 +3,7 @@
  * test ends. Servers and programs of tests log at `trace`, so that the search covers every log line.
  */
 import type { Test } from 'tap'
+import { jsonIn } from '../../lib/json/plain-value.js'
 import { storable } from '../../lib/json/storable.js'
 
 const shortest = 8 // characters of a secret; a shorter one could be found by chance
@@ -42,18 +43,10 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
     rememberMember(body, 'password', 'a password')
     rememberMember(body, 'currentPassword', 'a password')
     if (typeof response === 'string') {
-      for (const member of ['token', 'partialToken', 'refreshToken']) { rememberToken(parsed(response), member) }
+      for (const member of ['token', 'partialToken', 'refreshToken']) { rememberToken(jsonIn(response), member) }
     }
   }
-  if (path.startsWith('/tenant/api-keys') && typeof response === 'string') rememberMember(parsed(response), 'key', 'an API key')
-}
-
-function parsed (text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  if (path.startsWith('/tenant/api-keys') && typeof response === 'string') rememberMember(jsonIn(response), 'key', 'an API key')
 }
 
 function rememberMember (from: unknown, member: string, name: string): void {

@@ -2,31 +2,25 @@
 import { Webhook } from 'standardwebhooks'
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { type Call, formBody, jsonBody, Refusal, type Reply, requireHeader, service } from './service.js'
+import { type Call, formBody, jsonBody, objectSchema, Refusal, type Reply, requireHeader, service } from './service.js'
 
 const text = { type: 'string', minLength: 1 }
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: 'object',
-  properties,
-  required,
-  additionalProperties: false
-})
-const address = object({ email: text, name: { type: 'string' } }, ['email'])
+const address = objectSchema({ email: text, name: { type: 'string' } }, ['email'])
 const addresses = { type: 'array', minItems: 1, items: address }
 
 /** https://www.twilio.com/docs/sendgrid/api-reference/mail-send: 202 without a body; errors as `{errors: [{message}]}`. */
 export async function sendgrid (t: Test, key: string): Promise<Remote> {
   const refuse = (message: string): Reply => ({ status: 400, json: { errors: [{ message, field: null }] } })
-  const schema = object({
+  const schema = objectSchema({
     personalizations: {
       type: 'array',
       minItems: 1,
-      items: object({ to: addresses, cc: addresses, bcc: addresses, dynamic_template_data: { type: 'object' } }, ['to'])
+      items: objectSchema({ to: addresses, cc: addresses, bcc: addresses, dynamic_template_data: { type: 'object' } }, ['to'])
     },
     from: address,
     reply_to: address,
     subject: text,
-    content: { type: 'array', minItems: 1, items: object({ type: text, value: text }, ['type', 'value']) },
+    content: { type: 'array', minItems: 1, items: objectSchema({ type: text, value: text }, ['type', 'value']) },
     template_id: text
   }, ['personalizations', 'from'])
   return await service(t, {
@@ -53,7 +47,7 @@ export async function slack (t: Test): Promise<Remote> {
     'POST /services/:team/:hook/:key': (call) => {
       const body = jsonBody(
         call,
-        object({
+        objectSchema({
           text,
           blocks: { type: 'array', minItems: 1, items: { type: 'object', required: ['type'] } },
           thread_ts: text,

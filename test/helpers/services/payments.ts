@@ -1,7 +1,7 @@
 /** Stripe and Polar: the endpoints that the connectors `payment` and `payprov` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { type Call, formBody, jsonBody, Refusal, type Reply, requireHeader, requireQuery, service } from './service.js'
+import { type Call, formBody, jsonBody, objectSchema, Refusal, type Reply, requireHeader, requireQuery, service } from './service.js'
 
 /** https://docs.stripe.com/api: forms in, errors as `{error: {type, message}}`. */
 export async function stripe (t: Test, key: string): Promise<Remote> {
@@ -87,12 +87,6 @@ export async function stripe (t: Test, key: string): Promise<Remote> {
 
 const text = { type: 'string', minLength: 1 }
 const id = { type: 'string', pattern: '^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$' }
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: 'object',
-  properties,
-  required,
-  additionalProperties: false
-})
 
 /** https://docs.polar.sh/api-reference, version 2026-04: errors as `{error, detail}`. */
 export async function polar (t: Test, token: string): Promise<Remote> {
@@ -112,7 +106,7 @@ export async function polar (t: Test, token: string): Promise<Remote> {
       authorized(call)
       const body = jsonBody(
         call,
-        object({
+        objectSchema({
           products: { type: 'array', items: id, minItems: 1 },
           customer_id: id,
           external_customer_id: text,
@@ -146,7 +140,7 @@ export async function polar (t: Test, token: string): Promise<Remote> {
     'GET /v1/subscriptions/:id': one('subscription'),
     'PATCH /v1/subscriptions/:id': (call) => {
       authorized(call)
-      jsonBody(call, object({ cancel_at_period_end: { const: true } }, ['cancel_at_period_end']), refuse)
+      jsonBody(call, objectSchema({ cancel_at_period_end: { const: true } }, ['cancel_at_period_end']), refuse)
       return { status: 200, json: { id: call.params['id'], cancel_at_period_end: true } }
     },
     'POST /v1/customers/': (call) => {
@@ -155,7 +149,7 @@ export async function polar (t: Test, token: string): Promise<Remote> {
         status: 201,
         json: {
           id: 'customer',
-          ...jsonBody(call, object({ email: text, name: text, external_id: text, metadata: { type: 'object' } }, ['email']), refuse)
+          ...jsonBody(call, objectSchema({ email: text, name: text, external_id: text, metadata: { type: 'object' } }, ['email']), refuse)
         }
       }
     },

@@ -84,6 +84,11 @@ export function requireHeader ({ headers }: Call, name: string, value: string | 
   if (!fits) throw new Refusal(refusal)
 }
 
+/** The JSON Schema of an object with only these members. */
+export function objectSchema (properties: object, required: readonly string[] = []) {
+  return { type: 'object', properties, required, additionalProperties: false }
+}
+
 const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false })
 
 /** The JSON body. Refuses a body that is not JSON or does not match the schema. */

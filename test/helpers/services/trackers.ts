@@ -1,27 +1,21 @@
 /** Jira Cloud and GitHub: the endpoints that the connectors `issues` and `codehost` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { type Call, jsonBody, type Reply, requireHeader, requireQuery, service } from './service.js'
+import { type Call, jsonBody, objectSchema, type Reply, requireHeader, requireQuery, service } from './service.js'
 
 const text = { type: 'string', minLength: 1 }
 const texts = { type: 'array', items: text }
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: 'object',
-  properties,
-  required,
-  additionalProperties: false
-})
 
 /** https://developer.atlassian.com/cloud/jira/platform/apis/document/structure: paragraphs with non-empty texts. */
-const document = object({
+const document = objectSchema({
   type: { const: 'doc' },
   version: { const: 1 },
   content: {
     type: 'array',
     minItems: 1,
-    items: object({
+    items: objectSchema({
       type: { const: 'paragraph' },
-      content: { type: 'array', items: object({ type: { const: 'text' }, text }, ['type', 'text']) }
+      content: { type: 'array', items: objectSchema({ type: { const: 'text' }, text }, ['type', 'text']) }
     }, ['type', 'content'])
   }
 }, ['type', 'version', 'content'])
@@ -29,10 +23,10 @@ const document = object({
 const fields = {
   summary: text,
   description: document,
-  assignee: object({ accountId: text }, ['accountId']),
-  priority: object({ name: text }, ['name']),
+  assignee: objectSchema({ accountId: text }, ['accountId']),
+  priority: objectSchema({ name: text }, ['name']),
   labels: texts,
-  parent: object({ key: text }, ['key']),
+  parent: objectSchema({ key: text }, ['key']),
   customfield_10010: {}
 }
 
@@ -49,8 +43,8 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
       authorized(call)
       jsonBody(
         call,
-        object({
-          fields: object({ project: object({ key: text }, ['key']), issuetype: object({ name: text }, ['name']), ...fields }, [
+        objectSchema({
+          fields: objectSchema({ project: objectSchema({ key: text }, ['key']), issuetype: objectSchema({ name: text }, ['name']), ...fields }, [
             'project',
             'issuetype',
             'summary'
@@ -68,14 +62,14 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
     'PUT /rest/api/3/issue/:key': (call) => {
       authorized(call)
       requireQuery(call, ['notifyUsers'], refuse)
-      jsonBody(call, object({ fields: object(fields) }, ['fields']), refuse)
+      jsonBody(call, objectSchema({ fields: objectSchema(fields) }, ['fields']), refuse)
       return { status: 204 }
     },
     'POST /rest/api/3/search/jql': (call) => {
       authorized(call)
       const body = jsonBody(
         call,
-        object({ jql: text, fields: texts, maxResults: { type: 'integer' }, nextPageToken: text }, ['jql']),
+        objectSchema({ jql: text, fields: texts, maxResults: { type: 'integer' }, nextPageToken: text }, ['jql']),
         refuse
       )
       return { status: 200, json: { issues: [{ key: 'APP-1' }], isLast: true, asked: body['fields'] } }
@@ -93,10 +87,10 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
       authorized(call)
       jsonBody(
         call,
-        object({
-          transition: object({ id: text }, ['id']),
-          update: object(
-            { comment: { type: 'array', minItems: 1, items: object({ add: object({ body: document }, ['body']) }, ['add']) } },
+        objectSchema({
+          transition: objectSchema({ id: text }, ['id']),
+          update: objectSchema(
+            { comment: { type: 'array', minItems: 1, items: objectSchema({ add: objectSchema({ body: document }, ['body']) }, ['add']) } },
             ['comment']
           ),
           fields: { type: 'object' }
@@ -132,7 +126,7 @@ export async function github (t: Test, token: string): Promise<Remote> {
           number: 2,
           ...jsonBody(
             call,
-            object({ title: text, body: text, labels: texts, assignees: texts, milestone: { type: 'integer' } }, ['title']),
+            objectSchema({ title: text, body: text, labels: texts, assignees: texts, milestone: { type: 'integer' } }, ['title']),
             refuse
           )
         }
@@ -150,7 +144,7 @@ export async function github (t: Test, token: string): Promise<Remote> {
           number: 3,
           ...jsonBody(
             call,
-            object({
+            objectSchema({
               title: text,
               head: text,
               base: text,
