@@ -9,7 +9,7 @@ const names = ['tenantry.json', 'tenantry.jsonc', 'tenantry.js', 'tenantry.ts']
 
 /** The given path, or the document of the working folder; undefined without one. */
 export function findDocument (named: string | undefined): string | undefined {
-  return named ?? names.find((name) => existsSync(name))
+  return named ?? names.find(existsSync)
 }
 
 /** The given path, or the document of the working folder. Throws without one. */

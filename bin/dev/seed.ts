@@ -7,7 +7,7 @@ import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import { unreadable } from '../../lib/document/dot-env.js'
 import { parseJson } from '../../lib/document/json.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { nearest } from '../../lib/schema/faults.js'
+import { meant } from '../../lib/schema/faults.js'
 import { CommandError } from '../failure.js'
 import { statementsOf } from './sql-statements.js'
 
@@ -79,7 +79,7 @@ function tablesOf (document: unknown, file: string): TableRows {
 async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, file: string, given: TableRows): Promise<void> {
   for (const [name, rows] of given) {
     const table = tables.get(name)
-    if (table === undefined) throw new CommandError(`--seed ${file}: there is no table "${name}"${hint(name, tables.keys())}`)
+    if (table === undefined) throw new CommandError(`--seed ${file}: there is no table "${name}"${meant(name, tables.keys())}`)
     for (const [index, row] of rows.entries()) {
       const place = `${file}: /${name}/${index}`
       const columns = columnsOf(row, table, place)
@@ -98,17 +98,12 @@ async function insertRows (db: Kysely<never>, { schema, tables }: Catalogue, fil
 function columnsOf (row: Row, { name, columns, tenantScoped }: Table, place: string): string[] {
   const unknown = Object.keys(row).find((column) => !columns.has(column))
   if (unknown !== undefined) {
-    throw new CommandError(`--seed ${place}: the table "${name}" has no column "${unknown}"${hint(unknown, columns.keys())}`)
+    throw new CommandError(`--seed ${place}: the table "${name}" has no column "${unknown}"${meant(unknown, columns.keys())}`)
   }
   if (tenantScoped && row['tenant_id'] === undefined) {
     throw new CommandError(`--seed ${place}: a row of "${name}" belongs to a tenant: add "tenant_id"`)
   }
   return Object.keys(row)
-}
-
-function hint (word: string, candidates: Iterable<string>): string {
-  const suggestion = nearest(word, candidates)
-  return suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
 }
 
 /** The terminal may show the message of the database: it belongs to the owner of the database. */

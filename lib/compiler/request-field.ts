@@ -56,7 +56,7 @@ export function objectSchema (
   }
 }
 
-export function fieldSchema (field: Field, pointer: string, context: FieldContext, depth: number): JsonSchema {
+function fieldSchema (field: Field, pointer: string, context: FieldContext, depth: number): JsonSchema {
   const { faults } = context
   if (depth > maxDepth) {
     faults.add(pointer, `fields can be nested at most ${maxDepth} levels deep`)

@@ -258,5 +258,5 @@ function chainOf (node: ASTNode): { root: string, path: Path } | null {
 }
 
 function follow (value: unknown, path: Path): unknown {
-  return path.reduce<unknown>((found, name) => member(found, name), value)
+  return path.reduce<unknown>(member, value)
 }

@@ -66,7 +66,7 @@ const parsed = new LRUCache<string, readonly Segment[]>({
   max: 2000,
   maxSize: 1_000_000,
   sizeCalculation: (_segments, text) => text.length + 1,
-  memoMethod: (text) => parseSegments(text)
+  memoMethod: parseSegments
 })
 
 function parseSegments (text: string): Segment[] {

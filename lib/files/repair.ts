@@ -25,7 +25,7 @@ type FileRow = Pick<Selectable<SystemTables['tenantry.files']>, 'tenant_id' | 'i
 
 const readable = ['ready', 'quarantined'] as const
 
-export async function repairFiles (db: Kysely<SystemTables>, store: RepairableStore, now = Date.now): Promise<RepairReport> {
+export async function repairFiles (db: Kysely<SystemTables>, store: RepairableStore): Promise<RepairReport> {
   const report: RepairReport = { complete: 0, copied: 0, deleted: 0, lost: [], failed: [] }
   const attempt = (key: string, work: () => Promise<void>) =>
     work().catch((error: unknown) => {
@@ -49,7 +49,7 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
     isMore = rows.length === pageSize
   }
   for await (const objects of store.list('')) {
-    const old = objects.filter(({ modifiedAt }) => now() - modifiedAt.getTime() > leastAgeMs)
+    const old = objects.filter(({ modifiedAt }) => Date.now() - modifiedAt.getTime() > leastAgeMs)
     await inParallel(old, ({ key }) =>
       attempt(key, async () => {
         if (await hasRow(db, key)) return

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 
 /** Nested arrays and objects: validators, templates and `JSON.stringify` may recurse over a value. */
-export const maxJsonDepth = 64
+const maxJsonDepth = 64
 /** Different keys, compared by their 32-bit hashes. A key counts again after other keys: JavaScript then creates another hidden class. */
 export const maxJsonKeys = 10_000
 /** Members of objects, and nested objects and arrays: 1,000 records of 20 columns have 21,000. */

@@ -22,7 +22,7 @@ export function isCharged (error: unknown): boolean {
 export type KeyOwner = 'tenant' | 'platform'
 
 /** The error for a provider's status outside 200 to 299. */
-export function statusFailure (status: number, retryAfter: string | undefined, owner: KeyOwner, now = Date.now()): TenantryError {
+export function statusFailure (status: number, retryAfter: string | undefined, owner: KeyOwner): TenantryError {
   switch (status) {
     case 401:
     case 402:
@@ -41,7 +41,7 @@ export function statusFailure (status: number, retryAfter: string | undefined, o
       })
     case 429:
     case 529:
-      return failure('providerBusy', retryIn(Math.min(maxRetryAfter, Math.max(1, retryAfterOf(retryAfter, now) ?? defaultRetryAfter))))
+      return failure('providerBusy', retryIn(Math.min(maxRetryAfter, Math.max(1, retryAfterOf(retryAfter) ?? defaultRetryAfter))))
     case 408:
       return failure('providerTimeout')
     default:

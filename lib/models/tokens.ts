@@ -35,9 +35,8 @@ export function countTokens (text: string): number {
   return tokens
 }
 
-/** `schemas`: the JSON of tools and of the response format, which count as part of the prompt. */
-export function countPrompt (messages: readonly ModelMessage[], schemas = ''): number {
-  let tokens = countTokens(schemas)
+export function countPrompt (messages: readonly ModelMessage[]): number {
+  let tokens = 0
   for (const { content } of messages) {
     tokens += perMessage
     if (typeof content === 'string') tokens += countTokens(content)

@@ -3,8 +3,8 @@ import { type Static, Type } from 'typebox'
 import { ClosedObject, Optional } from './annotations.js'
 
 export const maxRetentionDays = 366
-export const maxFlushInterval = 3_600_000 // ms
-export const maxBuffered = 100_000 // requests
+const maxFlushInterval = 3_600_000 // ms
+const maxBuffered = 100_000 // requests
 
 export const Analytics = ClosedObject({
   enabled: Type.Boolean({ description: 'Count requests for `GET /analytics/summary`.' }),

@@ -63,7 +63,7 @@ export function ClosedObject<Properties extends TProperties> (properties: Proper
 export const plainName = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
 
 /** A map whose names the document chooses. */
-export function MapOf<Value extends TSchema> (value: Value, options: { description?: string, default?: object } = {}) {
+export function MapOf<Value extends TSchema> (value: Value, options: { description: string, default?: object }) {
   return Type.Record(Type.String(), value, options)
 }
 

@@ -3,8 +3,8 @@ import { type Static, Type } from 'typebox'
 import { ClosedObject, type Filled, Optional } from './annotations.js'
 import { RedisServer } from './redis.js'
 
-export const mostItems = 100_000_000
-export const mostMemoryMB = 1_048_576
+const mostItems = 100_000_000
+const mostMemoryMB = 1_048_576
 
 export const CacheStore = ClosedObject({
   enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),

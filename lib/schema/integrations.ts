@@ -100,7 +100,7 @@ export const ConnectorAction = ClosedObject({
 }, { description: 'A request.' })
 export type ConnectorAction = Static<typeof ConnectorAction>
 
-export const CustomIntegration = ClosedObject({
+const CustomIntegration = ClosedObject({
   name: Type.String({
     text: 'literal',
     pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',

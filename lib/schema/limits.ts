@@ -36,7 +36,7 @@ const rest = {
   skipFailedRequests: Type.Optional(Type.Boolean(skipFailedRequests))
 }
 
-export const EndpointRateLimit = ClosedObject({
+const EndpointRateLimit = ClosedObject({
   max: Type.Optional(Type.Integer(max)),
   windowMs: Type.Optional(Type.Integer(windowMs)),
   ...rest
@@ -101,4 +101,3 @@ export const RouteResourceLimit = ClosedObject({
   description:
     "The amount of a limited resource that a request uses. It requires `requireAuth`. The request fails with 402 if the caller's limit would be exceeded. The amount is returned if the response is an error."
 })
-export type RouteResourceLimit = Static<typeof RouteResourceLimit>

@@ -22,7 +22,7 @@ const amount = (description: string, none: string) =>
     [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })]
   )
 
-export const PlanChanges = ClosedObject({
+const PlanChanges = ClosedObject({
   name: Optional.String('The display name. Default for a new tier: the tier.', { minLength: 1, maxLength: 100 }),
   description: Optional.String('A description for customers.', { maxLength: 1000 }),
   price: Type.Optional(ClosedObject({
@@ -59,7 +59,6 @@ export const PlanChanges = ClosedObject({
     }, { description: 'Limits of secrets.' }))
   }, { description: 'The limits and features of the plan.' }))
 }, { description: 'Changes to a built-in plan, or the definition of a new tier as changes to the plan `free`.' })
-export type PlanChanges = Static<typeof PlanChanges>
 
 export const Plans = Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), PlanChanges, {
   additionalProperties: false,

@@ -56,7 +56,6 @@ export const OrderBy = ClosedObject({
     description: 'The columns that a caller can choose. Without a choice, `order` applies, or the first of these columns.'
   })
 }, { description: 'The order of a list, chosen by the caller.' })
-export type OrderBy = Static<typeof OrderBy>
 
 const Templated = (description: string, bounds: { minimum: number }) =>
   Type.Union([Type.Integer(bounds), Type.String({ text: 'request' })], { description })
@@ -80,7 +79,7 @@ export const Embed = Type.Cyclic({
 }, 'Embed')
 export type Embed = Static<typeof Embed>
 
-export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'] as const
+const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'] as const
 export const queryOperations = [...tableOperations, 'call'] as const
 
 export const Query = ClosedObject({

@@ -6,12 +6,12 @@ import { RedisServer } from './redis.js'
 export const changeActions = ['created', 'updated', 'deleted', 'left'] as const
 export type ChangeAction = typeof changeActions[number]
 
-export const mostMessageBytes = 1_048_576
+const mostMessageBytes = 1_048_576
 
 const permissions = (description: string) =>
   Optional.Array(description, Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20 })
 
-export const RealtimeTable = ClosedObject({
+const RealtimeTable = ClosedObject({
   permissions: permissions('The permissions that a caller needs, all of them, to watch the table. Default: none.'),
   excludeFields: Optional.Array(
     'Columns that are omitted from messages and filters, including those of administrators.',
@@ -29,7 +29,6 @@ export const RealtimeTable = ClosedObject({
     })
   )
 }, { description: 'A table with `tenant_id` and a primary key whose changes can be watched.' })
-export type RealtimeTable = Static<typeof RealtimeTable>
 
 export const RealtimeRoom = ClosedObject({
   join: permissions('The permissions that a caller needs, all of them, to join. Default: none.'),

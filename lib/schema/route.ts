@@ -84,7 +84,7 @@ export const Transform = ClosedObject({
 }, { description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
 
-export const RouteTool = ClosedObject({
+const RouteTool = ClosedObject({
   name: Optional.String(
     'The name of the tool. Default: method and path, such as `get_notes_by_id` for `GET /notes/:id`.',
     { ...plainName, text: 'literal' }

@@ -32,7 +32,7 @@ export const Server = ClosedObject({
 }, { default: {}, description: 'The HTTP server.' })
 export type Server = Required<Static<typeof Server>>
 
-export const maxOrigins = 100
+const maxOrigins = 100
 export const maxTenantOrigins = 20
 
 const Origins = (maxItems: number, reached: string) =>

@@ -11,9 +11,9 @@ const RowCount = (description: string) =>
 
 export const maxSteps = 100 // of a workflow, at any depth
 export const maxNesting = 3 // `parallel` within each other
-export const maxTimeoutMs = 600_000
+const maxTimeoutMs = 600_000
 
-export const Retry = ClosedObject({
+const Retry = ClosedObject({
   attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The maximum number of attempts.' }),
   backoffMs: Optional.Integer(
     'The delay before the second attempt. Each further delay doubles, up to 60,000. Default: 1000.',

@@ -4,7 +4,7 @@ import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { codeOf } from '../errors.js'
 
-export const masterKeyLength = 32
+const masterKeyLength = 32
 /** Bytes of a key's id. */
 export const keyIdLength = 8
 
@@ -66,12 +66,12 @@ export function masterKeys (current: MasterKey, previous: readonly MasterKey[] =
 const fileName = 'secrets.key'
 
 /** The path of the key of the database in this folder. */
-export function keyFile (folder: string): string {
+function keyFile (folder: string): string {
   return join(resolve(folder), fileName)
 }
 
 /** The key in the file; undefined without a file. Throws for an invalid file. */
-export async function readKeyFile (folder: string): Promise<MasterKey | undefined> {
+async function readKeyFile (folder: string): Promise<MasterKey | undefined> {
   const path = keyFile(folder)
   let text: string
   try {
@@ -84,7 +84,7 @@ export async function readKeyFile (folder: string): Promise<MasterKey | undefine
 }
 
 /** Creates the file, readable by its owner only. This process holds the lock of the database. The key is on disk before it is used. */
-export async function createKeyFile (folder: string): Promise<MasterKey> {
+async function createKeyFile (folder: string): Promise<MasterKey> {
   const path = keyFile(folder)
   const { key, text } = makeMasterKey()
   const unfinished = `${path}.unfinished`

@@ -26,8 +26,9 @@ const timeoutMs = 10_000
 
 export type Passwords = ReturnType<typeof createPasswords>
 
-/** @param max concurrent hashes. Default: as many as there are cores, with one thread of the pool left for other work */
-export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))) {
+export function createPasswords () {
+  // As many hashes at once as there are cores, with one thread of the pool left for other work.
+  const max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
   const dummyHash = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
 

@@ -96,7 +96,7 @@ const tables: readonly ValueTable[] = [
     versions: ['version', 'pending_version'],
     isText: true
   },
-  { name: 'tenantry.webhook_secrets', key: { tenant_id: 'text' }, values: { secret: (tenant) => webhookSecretPlace(tenant) } },
+  { name: 'tenantry.webhook_secrets', key: { tenant_id: 'text' }, values: { secret: webhookSecretPlace } },
   {
     name: 'tenantry.webhook_deliveries',
     key: { id: 'uuid' },

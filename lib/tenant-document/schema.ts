@@ -58,8 +58,6 @@ export const TenantCache = ClosedObject({
   )
 }, { description: "The cache of responses, for routes with `cache`. Default: the platform's." })
 
-export type TenantCache = Static<typeof TenantCache>
-
 export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {
   default: {},
   description: 'The value of `{{tenant.config}}`: any JSON of at most 64 KB, 16 levels deep. Templates in it are not evaluated.'

@@ -4,6 +4,7 @@ import { tenantColumn } from '../database/sql.js'
 import type { SystemTables, SystemTransaction } from '../database/system-tables.js'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
+import type { Page } from '../http/page.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { searchText } from '../queries/comparison.js'
@@ -29,7 +30,7 @@ export function createDocumentRecords (
   return {
     dbFor,
 
-    /** Replaces the document and its text. Returns the replaced version, which is null for a new document; null if it is not `only`. */
+    /** Replaces the document and its text. `version`: the replaced one, null for a new document. Returns null if it is not `only`. */
     async write (
       writer: SystemTransaction,
       tenant: Owner,
@@ -68,10 +69,7 @@ export function createDocumentRecords (
       return row?.version ?? null
     },
 
-    async list (
-      tenant: Owner,
-      { limit, offset }: { readonly limit: number, readonly offset: number }
-    ): Promise<{ data: StoredDocument[], total: number }> {
+    async list (tenant: Owner, { limit, offset }: Page): Promise<{ data: StoredDocument[], total: number }> {
       const all = dbFor(tenant).selectFrom(documents).where('tenant_id', '=', tenant)
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset

@@ -4,6 +4,7 @@
  * interface: pgvector, or Qdrant.
  */
 import type { SystemTransaction } from '../database/system-tables.js'
+import type { Page } from '../http/page.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Agent } from '../schema/agent.js'
 
@@ -88,7 +89,7 @@ export interface VectorStore {
   /** false if the tenant has no such document. */
   remove(tenant: Owner, id: string, also?: AlsoWrite): Promise<boolean>
   /** The newest documents first. */
-  list(tenant: Owner, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
+  list(tenant: Owner, page: Page): Promise<{ data: StoredDocument[], total: number }>
   read(tenant: Owner, id: string): Promise<DocumentText | null>
   byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<ChunkMatch[]>
   /** The text has the syntax of `websearch_to_tsquery`. */

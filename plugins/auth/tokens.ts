@@ -59,7 +59,7 @@ export interface TokenStore extends Tokens, Verifier {
    * `access` would refuse the token.
    */
   issue(payload: unknown, options?: Partial<PackageOptions>): string
-  /** Call it when a plugin has added a list of revoked tokens. */
+  /** Whether a plugin has added a list of revoked tokens. */
   readonly hasRevocations: boolean
 }
 
@@ -70,10 +70,10 @@ export interface TokenStore extends Tokens, Verifier {
  */
 export function createTokens (
   own: OwnKeys | undefined,
-  now: () => number = Date.now,
-  providers?: Providers,
-  maxLifetime = Infinity,
-  listOf: Sources['revocations'] = () => null
+  now: () => number,
+  providers: Providers | undefined,
+  maxLifetime: number,
+  listOf: Sources['revocations']
 ): TokenStore {
   const { encode, partial, claims: fixed, lifetime = defaultExpiresIn } = own ?? {}
   const verifier = createVerifier(own, now, providers, maxLifetime, listOf)

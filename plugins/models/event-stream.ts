@@ -21,7 +21,7 @@ export interface EventStreamOptions<Event> {
 export function sendEvents<Event extends object> (
   reply: FastifyReply,
   events: AsyncIterator<Event, void>,
-  { heartbeatMs = 15_000, first, shown = (event) => event }: EventStreamOptions<Event> = {}
+  { heartbeatMs = 15_000, first, shown = (event) => event }: EventStreamOptions<Event>
 ): FastifyReply {
   const stream = new Readable({ read () {} })
   const unsent = () => stream.readableLength + reply.raw.writableLength

@@ -5,7 +5,7 @@ import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
 import type { OutboundResponse } from './outbound.js'
 
-export const maxResponseBytes = 5_242_880
+const maxResponseBytes = 5_242_880
 const largeResponse = 262_144 // bytes, from which the response is read in turns
 const firstBytes = 16_384 // allocated for a response without a length
 

@@ -30,7 +30,7 @@ export interface Counting {
   readonly at: number
 }
 
-/** What a refused count finds. */
+/** The stored amounts that a refused count finds. */
 export interface RefusedCount {
   /** The tenant's number of usage rows. */
   readonly counters: number
@@ -136,8 +136,7 @@ function userKey (id: string): string {
 const key = 'tenant_id = $1 and user_id = $2 and resource = $3 and metric = $4'
 
 /** The beginning, in milliseconds since 1970, and the amount of each period in the row. */
-const values = (row: string) =>
-  periods.map((period) => `(extract(epoch from ${row}.${period}_start) * 1000)::bigint, ${row}.${period}_amount`).join(', ')
+const slotColumns = periods.map((period) => `(extract(epoch from u.${period}_start) * 1000)::bigint, u.${period}_amount`).join(', ')
 
 /** A period in the counting statement: its columns, its two parameters, and whether the slot still holds it. */
 const counted = periods.map((period, index) => {
@@ -171,7 +170,7 @@ const countStatement: Statement = {
       `(${start} is null or case when ${isCurrent} then u.${period}_amount else 0 end + $5::bigint <= ${cap})`
     ).join(' and ')
   }
-  returning u.xmax = 0 as made, json_build_array(${values('u')})::text as slots
+  returning u.xmax = 0 as made, json_build_array(${slotColumns})::text as slots
 ), made as (
   update tenantry.resource_limits set counters = counters + 1 where tenant_id = $1 and exists (select from taken where made)
 )
@@ -191,14 +190,14 @@ where ${key}`
 
 const lookStatement: Statement = {
   name: 'limits_look',
-  text: `select json_build_array(l.counters, ${values('u')})::text from tenantry.resource_limits l
+  text: `select json_build_array(l.counters, ${slotColumns})::text from tenantry.resource_limits l
 left join tenantry.resource_usage u on u.tenant_id = l.tenant_id and u.user_id = $2 and u.resource = $3 and u.metric = $4
 where l.tenant_id = $1`
 }
 
 const usedStatement: Statement = {
   name: 'limits_used',
-  text: `select json_agg(json_build_array(u.resource, u.metric, ${values('u')}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
+  text: `select json_agg(json_build_array(u.resource, u.metric, ${slotColumns}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
 }
 
 const clockMargin = dayMs // for which a row stays after its last period, since servers' clocks differ

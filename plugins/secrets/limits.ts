@@ -4,10 +4,10 @@ import { type Plan, planLimit, type Plans, unlimited } from '../../lib/plans/pla
 import { maxSecretsOfAny } from '../../lib/schema/plans.js'
 
 /** Earlier values of a key that are accepted beside the current one: each costs a signature check. */
-export const maxEarlierValues = 10
+const maxEarlierValues = 10
 
-/** Of one tenant, on any plan: every server that serves the tenant holds its values in memory. */
-export const maxBytesOfAny = 8_388_608
+/** The bytes of a tenant's values on any plan: every server that serves the tenant holds them in memory. */
+const maxBytesOfAny = 8_388_608
 
 /** 402 if one more than `count` exceeds the plan, 409 if it exceeds every plan. */
 export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { maxSecrets } } }: Plan, count: number): void {

@@ -27,7 +27,7 @@ export type { SecretValues } from './values.js'
 export const maxValueBytes = 65_536 // of UTF-8
 export const maxMetadataBytes = 4096 // of JSON
 export const maxGraceDays = 90
-export const maxListed = 1000 // secrets of a page
+const maxListed = 1000 // secrets of a page
 
 const prefix = 'secret.'
 const audited = auditActions.filter((action) => action.startsWith(prefix))

@@ -46,7 +46,7 @@ export function textOf ({ tenant, session, secret, own }: RefreshToken): string 
 }
 
 /** Sessions of one user. One more ends the session that was refreshed the longest ago. */
-export const maxSessions = 100
+const maxSessions = 100
 
 /** The current data of a session's user. */
 export interface SessionUser {

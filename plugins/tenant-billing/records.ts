@@ -14,7 +14,7 @@ const Time = (description: string) => Type.String({ format: 'date-time', descrip
 export const intervals = ['day', 'week', 'month', 'year'] as const
 export type Interval = typeof intervals[number]
 
-export const Price = named(
+const Price = named(
   'Price',
   Type.Object({
     id: Text('The id of the price, for `productPriceId` of a checkout.'),

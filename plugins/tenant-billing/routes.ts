@@ -1,6 +1,6 @@
 /** The endpoints of tenants' billing and their schemas. */
 import type { FastifyRequest } from 'fastify'
-import { type Static, type TSchema, Type } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -23,7 +23,6 @@ const ListQuery = ClosedObject({
     })
   )
 })
-type ListQuery = Static<typeof ListQuery>
 const ListOf = <Item extends TSchema>(item: Item) =>
   Type.Object({
     items: Type.Array(item, { maxItems, description: 'The records, oldest first.' }),

@@ -6,7 +6,7 @@ export const maxRoles = 200 // of a tenant
 export const maxPermissions = 200 // of a role, without those of its parents
 export const maxPermissionsInAll = 5000 // of a tenant: every server with requests of its users holds them in memory
 
-export const maxParents = 16 // in a chain above a role
+const maxParents = 16 // in a chain above a role
 
 /** Plain data; a changed role is a new object. */
 export interface Role {

@@ -149,7 +149,7 @@ const longestUncalledMs = 300_000
  * @param called whether the receiver was called. If not, others of its deliveries failed just before, and the delay stays short, so
  * that they do not wait long once the receiver is back
  */
-function nextAttempt (attempts: number, now: Date, giveUpAt: Date, called = true): Date | null {
+function nextAttempt (attempts: number, now: Date, giveUpAt: Date, called: boolean): Date | null {
   if (now >= giveUpAt) return null
   const wait = Math.min(called ? longestMs : longestUncalledMs, firstMs * 2 ** Math.min(attempts - 1, 20))
   return new Date(Math.min(now.getTime() + wait, giveUpAt.getTime()))

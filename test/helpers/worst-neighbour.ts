@@ -8,7 +8,7 @@ import type { ConfigInput } from '../../lib/configuration/index.js'
 
 export const worstTenant = 'worst'
 /** Characters of the large text, whose record is the response of `GET /texts/1`. */
-export const largeText = 10_000_000
+const largeText = 10_000_000
 
 /** Tables and rows of the attacked routes: `texts` has one large text for each tenant, `items` has many rows. */
 export const neighbourSql = `

@@ -20,7 +20,7 @@ export interface AgentContext {
 
 /** undefined if the document turns the group off. */
 export function agentOf (agent: Agent, context: AgentContext, faults: FaultList): AgentSettings | undefined {
-  const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses } = agent
+  const { llm, embedding, vectorStore, models = [], mcpServers = [], mcpMaxProcesses = defaultMaxProcesses } = agent
   checkMcpServers(mcpServers, faults)
   checkProcesses(mcpServers, mcpMaxProcesses, faults)
   if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) {
@@ -104,7 +104,7 @@ function withKey<Section extends Llm | Embedding> (
   return { ...section, apiKey: String(key) }
 }
 
-const defaultMax = 8 // processes, by the schema
+const defaultMaxProcesses = 8 // by the schema
 
 export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
   for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
@@ -124,7 +124,7 @@ export function checkMcpServers (servers: readonly McpServer[], faults: FaultLis
 }
 
 /** A process for all tenants may be in use all the time. */
-function checkProcesses (servers: readonly McpServer[], max = defaultMax, faults: FaultList): void {
+function checkProcesses (servers: readonly McpServer[], max: number, faults: FaultList): void {
   const programs = servers.filter(({ command }) => command !== undefined)
   const shared = programs.filter((server) => server.shared === true).length
   if (shared < programs.length && shared >= max) {

@@ -10,7 +10,7 @@ export const minInt = -9_223_372_036_854_775_808n
 type Operator = '+' | '-' | '*' | '/' | '%'
 
 /** An int of 64 bits; longer ones, such as a `numeric` of the database, are refused. */
-export function checkedInt (value: bigint): bigint {
+function checkedInt (value: bigint): bigint {
   if (value > maxInt || value < minInt) throw new NotComputable('integer overflow')
   return value
 }

@@ -171,12 +171,12 @@ export async function callProvider<T> (options: CallOptions, run: (signal: Abort
   }
 }
 
-/** The result of the call, or the alternative if the named object does not exist. */
-export async function orNone<T> (none: T, call: Promise<T>): Promise<T> {
+/** The result of the call; null if the named object does not exist. */
+export async function orNull<T> (call: Promise<T>): Promise<T | null> {
   try {
     return await call
   } catch (error) {
-    if (isFailure(error, 'notFound')) return none
+    if (isFailure(error, 'notFound')) return null
     throw error
   }
 }

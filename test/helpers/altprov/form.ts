@@ -58,7 +58,7 @@ function finished (draft: Draft | string): Form {
   return isNumbered ? entries.map(([, value]) => value) : Object.fromEntries(entries)
 }
 
-export function isList (form: Form | undefined): form is FormList {
+function isList (form: Form | undefined): form is FormList {
   return Array.isArray(form)
 }
 

@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 
 /** The command that installs the programs, for the message when they are missing. */
-export const installCommand = 'npm ci --include=dev --include=optional'
+const installCommand = 'npm ci --include=dev --include=optional'
 
 /** The user that runs the programs; undefined: the user of the tests. */
 export interface Account {

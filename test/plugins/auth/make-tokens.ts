@@ -13,7 +13,7 @@ export function createTokens (
   jwt: JwtOptions | undefined,
   now: () => number = Date.now,
   providers?: Providers,
-  revocations?: Sources['revocations']
+  revocations: Sources['revocations'] = () => null
 ): TokenStore {
   if (jwt === undefined) return create(undefined, now, providers, Infinity, revocations)
   const keys = keysOf(jwt)
@@ -21,5 +21,5 @@ export function createTokens (
   fastifyJwt(app, packageOptions(keys), (error) => {
     if (error !== undefined) throw error
   })
-  return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime, revocations)
+  return create(ownKeys(jwt, keys, app.jwt, now), now, providers, jwt.maxLifetime ?? Infinity, revocations)
 }

@@ -1,6 +1,6 @@
 /** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer. */
 import type { Owner } from '../../../../lib/identity/tenant-ref.js'
-import { CallTime, orNone } from '../call.js'
+import { CallTime, orNull } from '../call.js'
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { cancel, type Change, changeAtPeriodEnd, changeNow, expanded, priceOf, resume } from './changes.js'
 import { type AltprovCall, createAltprovClient, loadAltprov } from './client.js'
@@ -56,8 +56,7 @@ async function subscriptionsOf (call: AltprovCall, tenant: Owner, known: readonl
   const customers = await customersOfSubscriptions(call, tenant, known)
   const lists = await Promise.all(customers.map(async (customer) => {
     // A known customer may belong to another account, for example a former test account.
-    const listed = await orNone(
-      null,
+    const listed = await orNull(
       call((found) => readList(found).data.map(subscriptionOf), (stripe) =>
         stripe.subscriptions.list({
           customer,

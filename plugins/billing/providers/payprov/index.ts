@@ -3,7 +3,7 @@ import type { models } from '@polar-sh/sdk/2026-04'
 import { Type } from 'typebox'
 import { isProviderId } from '../../../../lib/document/rules/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
-import { CallTime, documented, Id as IdOf, orNone } from '../call.js'
+import { CallTime, documented, Id as IdOf, orNull } from '../call.js'
 import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
 import { Id, readSubscription, snapshotOf, Subscription } from './subscription.js'
@@ -78,7 +78,7 @@ export async function createPayprov (
 
   /**
    * Changes a subscription with the updates that it needs, one after the other. Each try reads it again, so that a change whose response
-   * was lost is not repeated, whatever Polar does with idempotency keys.
+   * was lost is not repeated, even if Polar ignores the idempotency key.
    */
   async function change (
     id: string,
@@ -137,7 +137,7 @@ export async function createPayprov (
       if (newest === undefined) return []
       const { customer_id: customer, customer: { default_payment_method_id: method } } = newest.subscription
       const paymentMethod = typeof method === 'string'
-        ? await orNone(null, client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method)))
+        ? await orNull(client.call({ repeatable: true, time }, (polar) => methodKind(polar, customer, method)))
         : null
       return own.map(({ snapshot }) => snapshot.customerId === customer ? { ...snapshot, paymentMethod } : snapshot)
     },
