@@ -66,7 +66,7 @@ export async function splitBlocks (blocks: readonly Block[], { countTokens, yiel
 }
 
 function joined (pieces: readonly Piece[]): string {
-  return pieces.map(({ text, begins }, index) => index === 0 ? text.trimStart() : begins ? `\n\n${text}` : text).join('').trim()
+  return pieces.map(({ text, begins }) => begins ? `\n\n${text}` : text).join('').trim()
 }
 
 function tailOf (pieces: readonly Piece[]): Piece[] {

@@ -52,13 +52,9 @@ export function toText (value: unknown): string {
     case 'undefined':
       return ''
     case 'object':
-      return value === null
-        ? ''
-        : value instanceof ExactNumber
-          ? String(value)
-          : value instanceof Date
-            ? value.toISOString()
-            : stringifyJson(value)
+      if (value === null) return ''
+      if (value instanceof Date) return value.toISOString()
+      return value instanceof ExactNumber ? String(value) : stringifyJson(value)
     default:
       return String(value)
   }
@@ -160,8 +156,8 @@ function readerOf (part: Part): Reader {
 
 function compileText (text: string, pointer: string, compilation: Compilation): Part {
   const parts = compileSegments(text, pointer, compilation)
-  const [only] = parts
-  return only !== undefined && parts.length === 1 ? only : parts.length === 0 ? nothing : textOf(parts)
+  const [only = nothing] = parts
+  return parts.length > 1 ? textOf(parts) : only
 }
 
 /** A part for each template and for each text between; empty after a fault. */

@@ -74,16 +74,15 @@ function timestamp (value: unknown): string | undefined {
   const match = typeof value === 'string' ? moment.exec(value) : null
   if (match === null) return undefined
   const [, day = '', time = '', fraction = '', zone = ''] = match
-  const seconds = Date.parse(`${day}T${time}${zone.toUpperCase()}`)
+  const ms = Date.parse(`${day}T${time}${zone.toUpperCase()}`)
+  const midnight = new Date(`${day}T00:00:00Z`)
   // JavaScript turns a day that does not exist into another one.
-  if (
-    Number.isNaN(seconds) || Number.isNaN(Date.parse(`${day}T00:00:00Z`)) || new Date(`${day}T00:00:00Z`).toISOString().slice(0, 10) !== day
-  ) return undefined
-  return seconds < firstMoment || seconds > lastMoment ? undefined : timestampText(seconds / 1000, Number(fraction.padEnd(9, '0')))
+  if (Number.isNaN(midnight.getTime()) || midnight.toISOString().slice(0, 10) !== day) return undefined
+  return ms >= firstMoment && ms <= lastMoment ? timestampText(ms / 1000, Number(fraction.padEnd(9, '0'))) : undefined
 }
 
-const firstMoment = Date.parse('0001-01-01T00:00:00Z')
-const lastMoment = Date.parse('9999-12-31T23:59:59Z')
+const firstMoment = Date.parse('0001-01-01T00:00:00Z') // ms
+const lastMoment = Date.parse('9999-12-31T23:59:59Z') // ms
 
 /** The text of a time: seconds since 1970, and nanoseconds, which are cut to microseconds. */
 export function timestampText (seconds: number, nanoseconds: number): string {

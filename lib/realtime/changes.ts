@@ -67,16 +67,18 @@ export class Change {
 
   /** The action for rows that meet the conditions; null if they are not affected. */
   actionFor (conditions: readonly Condition[]): ChangeAction | null {
-    const { kind } = this.#stored
-    const is = kind !== 'D' && this.#isVisible(this.#row) && this.#row.meets(conditions)
-    const was = !is && kind !== 'I' && this.#isVisible(this.#earlier) && this.#earlier.meets(conditions)
-    const action = is
-      ? (kind === 'I' ? 'created' : 'updated')
-      : was
-        ? (kind === 'D' || !this.#isVisible(this.#row) ? 'deleted' : 'left')
-        : null
+    const action = this.#anyActionFor(conditions)
     const { actions } = this.#watched
     return action !== null && (actions === null || actions.has(action)) ? action : null
+  }
+
+  /** The action, even if the table does not list it. */
+  #anyActionFor (conditions: readonly Condition[]): ChangeAction | null {
+    const { kind } = this.#stored
+    const isVisible = kind !== 'D' && this.#isVisible(this.#row)
+    if (isVisible && this.#row.meets(conditions)) return kind === 'I' ? 'created' : 'updated'
+    if (kind === 'I' || !this.#isVisible(this.#earlier) || !this.#earlier.meets(conditions)) return null
+    return isVisible ? 'left' : 'deleted'
   }
 
   /** The message to the watch with this id, as JSON. */
@@ -87,17 +89,18 @@ export class Change {
   }
 
   #tailOf (action: ChangeAction): string {
-    const { cut, position, table, record } = this.#stored
+    const { cut, position, table } = this.#stored
     const hasRecord = action === 'created' || action === 'updated'
-    const text = hasRecord ? this.#watched.excluded.size === 0 ? record : this.#withoutExcluded() : 'null'
+    const text = hasRecord ? this.#shownRecord() : 'null'
     const truncated = hasRecord && cut ? '"truncated":true,' : ''
     return `"table":${JSON.stringify(table)},"action":"${action}","id":${
       idOf(this.#row.values, this.#watched.table)
     },"record":${text},${truncated}"position":${position}}`
   }
 
-  #withoutExcluded (): string {
+  #shownRecord (): string {
     const { excluded } = this.#watched
+    if (excluded.size === 0) return this.#stored.record
     return stringifyJson(Object.fromEntries(Object.entries(this.#row.values).filter(([name]) => !excluded.has(name))))
   }
 

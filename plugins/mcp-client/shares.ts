@@ -68,8 +68,7 @@ function countByOwner (entries: readonly Entry[]): KeyCounts<Owner> {
 
 /** The first entry with the highest number. */
 function most (entries: readonly Entry[], numberOf: (entry: Entry) => number): Entry | undefined {
-  return entries.reduce<Entry | undefined>(
-    (best, entry) => best === undefined || numberOf(entry) > numberOf(best) ? entry : best,
-    undefined
-  )
+  let best: Entry | undefined
+  for (const entry of entries) if (best === undefined || numberOf(entry) > numberOf(best)) best = entry
+  return best
 }

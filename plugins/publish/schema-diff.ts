@@ -114,13 +114,12 @@ function typeOf (value: unknown): ColumnDefinition['type'] {
     case 'bigint':
       return fitsInt64(value) ? 'bigint' : 'numeric'
     case 'string':
-      return uuidForm.test(value)
-        ? 'uuid'
-        : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true
-          ? 'timestamptz'
-          : 'text'
+      if (uuidForm.test(value)) return 'uuid'
+      return dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true ? 'timestamptz' : 'text'
     default:
-      return value === null ? 'text' : Array.isArray(value) ? arrayTypeOf(value) : value instanceof ExactNumber ? 'numeric' : 'jsonb'
+      if (value === null) return 'text'
+      if (Array.isArray(value)) return arrayTypeOf(value)
+      return value instanceof ExactNumber ? 'numeric' : 'jsonb'
   }
 }
 

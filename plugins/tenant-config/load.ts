@@ -131,15 +131,11 @@ function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => 
 }
 
 function weightOf (document: unknown, routes: readonly Route[], workflows: readonly Workflow[]): number {
-  const steps = [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])].reduce(
-    (count, { steps = [] }) => count + [...everyStep(steps)].length,
-    0
-  )
-  const parts = routes.reduce(
-    (count, { queries = [], firebaseQueries = [], integrations = [] }) =>
-      count + 1 + queries.length + firebaseQueries.length + integrations.length,
-    steps
-  )
+  let parts = routes.length
+  for (const { steps = [] } of [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])]) parts += [...everyStep(steps)].length
+  for (const { queries = [], firebaseQueries = [], integrations = [] } of routes) {
+    parts += queries.length + firebaseQueries.length + integrations.length
+  }
   return 1 + Math.floor((stringifyJson(document).length * bytesOfText + parts * bytesOfPart) / unit)
 }
 

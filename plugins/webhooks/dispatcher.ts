@@ -156,6 +156,6 @@ function fullOf (counts: KeyCounts<string>): string[] {
 
 /** The start of the next look. The database orders by bytes; another order here would only change whose turn is next. */
 function lineAfter (taken: readonly string[], from: string): string {
-  const [first, ...others] = taken
-  return first === undefined ? from : `${others.reduce((last, line) => line > last ? line : last, first)}\u0001`
+  const last = [...taken].sort().at(-1)
+  return last === undefined ? from : `${last}\u0001`
 }

@@ -122,10 +122,11 @@ function keyOfRequest (key: string, method: string, path: string, body: unknown)
 
 /** Polar's two forms: `{error, detail}` with a text, and 422 with a list of faults. */
 function refusalOf (status: number, { error, detail }: Readonly<Record<string, unknown>>) {
+  const reason = Array.isArray(detail) ? detail.slice(0, 3).map(fieldReason).join('; ') : detail
   const isOfSubscription = status === 403 && typeof error === 'string' && statesOfSubscription.has(error)
   return {
     kind: isOfSubscription ? 'refused' as const : kindOfStatus(status),
-    reason: Array.isArray(detail) ? detail.slice(0, 3).map(fieldReason).join('; ') : typeof detail === 'string' ? detail : undefined
+    reason: typeof reason === 'string' ? reason : undefined
   }
 }
 
