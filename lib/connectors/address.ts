@@ -109,7 +109,7 @@ function compileParts (parts: readonly Part[], kind: AddressKind): (scope: Scope
 function whole (value: CompiledValue, scope: Scope): string {
   const text = value.evaluate(scope)
   if (typeof text === 'string' && text !== '') return text
-  throw missing(value, 'must be a URL')
+  throw invalidValue(value, 'must be a URL')
 }
 
 function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string {
@@ -117,20 +117,20 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   if (query && (given === undefined || given === null)) return ''
   // Some servers read `%2F` as a slash.
   if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) {
-    throw missing(value, 'must not contain "." or ".." as a path segment')
+    throw invalidValue(value, 'must not contain "." or ".." as a path segment')
   }
   if (isNumber(given) || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
     try {
       return encodeURIComponent(String(given))
     } catch {
-      throw missing(value, 'must not contain half of a surrogate pair')
+      throw invalidValue(value, 'must not contain half of a surrogate pair')
     }
   }
-  throw missing(value, 'must be a string, a number or a boolean that is not empty, because it is part of the URL')
+  throw invalidValue(value, 'must be a string, a number or a boolean that is not empty, because it is part of the URL')
 }
 
 /** The message contains the caller's value. */
-function missing ({ references }: CompiledValue, message: string): Error {
+function invalidValue ({ references }: CompiledValue, message: string): Error {
   const [reference] = references
   if (reference === undefined || reference.source === 'secret' || reference.source === 'credentials') {
     return failure('credentialsRequired', { message: 'A credential that is part of the URL is missing' })

@@ -45,13 +45,13 @@ export function faultOfException (text: string): string | undefined {
 const notPublic: ReadonlySet<string> = new Set(['168.63.129.16'])
 
 // The allocated part of IPv6; below it are unregistered addresses that contain one of IPv4 (`::127.0.0.1`).
-const givenOut = ipaddr.IPv6.parse('2000::')
-const givenOutBits = 3
+const allocated = ipaddr.IPv6.parse('2000::')
+const allocatedBits = 3
 
 /** A public address of the registries, without mapped, translated or tunnelled ones. */
 function isPublic (address: Address): boolean {
   if (address.range() !== 'unicast' || notPublic.has(address.toString())) return false
-  return address.kind() === 'ipv4' || address.match(givenOut, givenOutBits)
+  return address.kind() === 'ipv4' || address.match(allocated, allocatedBits)
 }
 
 function isWithin (address: Address, range: Exception['range']): boolean {
@@ -79,7 +79,7 @@ function readException (text: string): Exception | string {
     const bitsText = slash < 0 ? String(most) : target.slice(slash + 1)
     const bits = Number(bitsText)
     if (!/^\d{1,3}$/.test(bitsText) || bits > most) return `expected a prefix of 0 to ${most} bits after the slash`
-    // Of a zone (`fe80::1%eth0`) no address says anything.
+    // The zone of a range (`fe80::1%eth0`) would match no address.
     return base.includes('%') ? forms : { host: null, range: { start: ipaddr.parse(base), bits }, port }
   }
   if (slash >= 0 || bracketed !== null) return forms

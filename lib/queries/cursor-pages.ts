@@ -94,7 +94,7 @@ function checkVisible ({ reduced, table, context }: Subject, orders: Orders, poi
   const operands = orders.all.flatMap(({ keys }) => keys.map(({ operand }) => operand))
   const memberOf = ({ source, write }: Operand): string | undefined => shown.get(write('')) ?? shown.get(operandOf(source).write(''))
   const hidden = [...new Set(operands.filter((operand) => memberOf(operand) === undefined).map(({ column }) => column.name))]
-  reportHidden(hidden, `the order and of the primary key of "${table.name}", so every record`, pointer, context)
+  reportHidden(hidden, 'record', `the order and of the primary key of "${table.name}"`, pointer, context)
   return [...new Set(operands.flatMap((operand) => memberOf(operand) ?? []))]
 }
 

@@ -36,11 +36,17 @@ export function checkCursorQuery (
 }
 
 /** A cursor reveals the values of its order, and a forged one can probe any value. Therefore every record must show these members. */
-export function reportHidden (hidden: readonly string[], what: string, pointer: string, { faults }: QueryContext): void {
+export function reportHidden (
+  hidden: readonly string[],
+  record: string,
+  keys: string,
+  pointer: string,
+  { faults }: QueryContext
+): void {
   if (hidden.length === 0) return
   const names = hidden.map((name) => `"${name}"`).join(', ')
   const remedy = `add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
-  faults.add(pointer, `a cursor reveals the values of ${what} must include them: ${remedy}`)
+  faults.add(pointer, `a cursor reveals the values of ${keys}, so every ${record} must include them: ${remedy}`)
 }
 
 /** The start of a page, and the tag of its list's cursors. */

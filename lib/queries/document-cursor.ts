@@ -23,7 +23,7 @@ export function compileDocumentCursors (
   checkCursorQuery(query, ['document', 'fields'], at, context)
   const members = [...new Set(order.keys.map(({ operand }) => operand.column.name.split('.')[0]!))]
   const hidden = members.filter((name) => excluded.includes(name) || (name !== 'id' && select !== null && !select.includes(name)))
-  reportHidden(hidden, 'the order and the id, so every document', at, context)
+  reportHidden(hidden, 'document', 'the order and the id', at, context)
   const read = positionReader(`${context.listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)
   return {
     members,

@@ -179,7 +179,7 @@ export function compileDocumentInput (
 
 function normalOf (document: Fields, at: string): Fields {
   const faults: TypedFault[] = []
-  // The document itself is always an object, whatever its only member is called.
+  // The document itself is always an object, even if its only member has the name of a typed value.
   const normal = Object.fromEntries(Object.entries(document).map(([name, value]) => [name, withNormalTypes(value, faults, [name])]))
   if (faults.length > 0) {
     throw refuse(faults.map(({ path, expected }) => ({ path: pointerTo(at, ...path), message: `must be ${expected}`, keyword: 'type' })))

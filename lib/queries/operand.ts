@@ -45,7 +45,7 @@ export function pathOperand (
   return { column, source, write, json: (alias, text) => text === true ? `(${columnOf(alias, source.name)}${textSteps})` : write(alias) }
 }
 
-/** The column or path of that text; undefined after a fault. A column takes precedence, whatever characters its name has. */
+/** The column or path of that text; undefined after a fault. A column takes precedence, even if its name looks like a path. */
 export function findOperand (table: Table, text: string, pointer: string, context: QueryContext): Operand | undefined {
   const start = text.indexOf('->')
   if (start === -1 || table.columns.has(text)) {

@@ -32,7 +32,7 @@ const nothing: readonly TableUse[] = []
 export function createRedisCache ({ connection, warn, ...bounds }: RedisCacheOptions): CacheStore {
   const { maxSize, maxBytes } = capacityOf(bounds)
   const counts = createCounts()
-  const process = randomBytes(6).toString('base64url')
+  const processId = randomBytes(6).toString('base64url')
   let calls = 0
   /** Stamps that could not be removed: by key, the fields. */
   const late = new Map<string, Set<string>>()
@@ -117,7 +117,7 @@ export function createRedisCache ({ connection, warn, ...bounds }: RedisCacheOpt
   /** The value, or the current stamps of the tables. */
   function lookUp (client: Redis, memory: string, tenant: string, item: string, key: string, fields: readonly (string | number)[]) {
     const keys = [item, orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps]
-    return findScript(client, keys, [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
+    return findScript(client, keys, [key, `${tenant}:${key}`, `${processId}${(++calls).toString(36)}`, memory, ...fields])
   }
 
   return {

@@ -10,7 +10,7 @@ import { version } from '../../lib/version.js'
 import { createJobList } from '../queue/list.js'
 import { countRequests, createTenantSeries } from './requests.js'
 
-const left = [
+const omitted = [
   // Gauges with the names of counters, and two that read Node's internals; `nodejs_active_resources` has the same figures.
   'nodejs_active_handles',
   'nodejs_active_handles_total',
@@ -23,17 +23,17 @@ const left = [
   'nodejs_eventloop_lag_stddev_seconds'
 ]
 
-let process: Registry | undefined
+let processRegistry: Registry | undefined
 
-/** Adds them to a registry. The observers of the process exist once, for any number of apps. */
+/** Adds the metrics of the process to a registry. The observers of the process exist once, for any number of apps. */
 function addProcessMetrics (registry: Registry): void {
-  if (process === undefined) {
-    process = new Registry()
-    collectDefaultMetrics({ register: process })
-    for (const name of left) process.removeSingleMetric(name)
+  if (processRegistry === undefined) {
+    processRegistry = new Registry()
+    collectDefaultMetrics({ register: processRegistry })
+    for (const name of omitted) processRegistry.removeSingleMetric(name)
   }
-  for (const { name } of process.getMetricsAsArray()) {
-    const metric = process.getSingleMetric(name)
+  for (const { name } of processRegistry.getMetricsAsArray()) {
+    const metric = processRegistry.getSingleMetric(name)
     if (metric !== undefined) registry.registerMetric(metric)
   }
 }

@@ -10,7 +10,7 @@ export function isSchema (value: unknown): value is JsonSchema {
 const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
 /** Members that the document expresses in another way, or omits. */
-const left = new Set(['$id', '$schema', 'nullable', 'expected'])
+const omitted = new Set(['$id', '$schema', 'nullable', 'expected'])
 
 /** A schema, or a reference to the component of a named schema. */
 export function toSchemaObject (schema: unknown, components: Components): unknown {
@@ -31,7 +31,7 @@ function write (schema: unknown, components: Components, finish: (copy: JsonSche
   if (!isSchema(schema)) return schema
   const copy: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(schema)) {
-    if (left.has(key)) continue
+    if (omitted.has(key)) continue
     if (key === '$ref' && typeof value === 'string') copy[key] = components.referenceToShared(value)
     else if (data.has(key)) copy[key] = value
     else if (schemaMaps.has(key) && isSchema(value)) {

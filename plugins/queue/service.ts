@@ -25,9 +25,9 @@ export interface QueueParts {
   readonly bound: BacklogLimit
   /** Jobs that this process runs at a time. */
   readonly workers: number
-  /** Jobs may have been sent: wakes the workers of this process. The commit wakes those of others, */
+  /** Wakes the workers of this process, since jobs may have been sent. */
   readonly wake: () => void
-  /** or this does. */
+  /** Notifies other processes of a job that was sent outside of a caller's transaction. The commit of such a transaction notifies them. */
   readonly sent: () => void
 }
 
@@ -35,7 +35,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   readonly tasks: ReadonlyMap<string, Task>
   /** Seconds by name. */
   readonly periods: ReadonlyMap<string, number>
-  /** No further names. Throws for a period of an undefined name. */
+  /** Refuses further names and periods. Throws for a period of an undefined name. */
   seal(): void
   /** Sends a job of the platform, unless the slot of time has one. */
   sendPeriodic(name: string, seconds: number): Promise<void>
@@ -62,7 +62,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     return tenant === undefined || tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
   }
 
-  function made (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
+  function createJob (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
     if (tenant !== platformRef && !isTenantId(tenant)) throw new Error('not a valid tenant id')
     if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) {
@@ -113,7 +113,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     async send (name, sent, transaction) {
-      const job = made(name, sent)
+      const job = createJob(name, sent)
       await bound.take(job.tenant, transaction)
       if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
       const [outcome = 'unknown'] = await insertJobs(transaction, [job], engine.kind === 'postgres' ? 'notifying' : 'waiting')
@@ -132,7 +132,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
         })
       )
       return async (sent, row, bytes) => {
-        const job = made(name, sent)
+        const job = createJob(name, sent)
         await bound.take(job.tenant)
         return await batched(own, { job, row, bytes: job.data.length + bytes })
       }
@@ -151,7 +151,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     async sendPeriodic (name, seconds) {
-      const job = made(name, { tenant: platformRef, data: {}, key: 'every' }, seconds)
+      const job = createJob(name, { tenant: platformRef, data: {}, key: 'every' }, seconds)
       await batched(batches, { job, bytes: job.data.length })
     }
   }
