@@ -24,9 +24,9 @@ const [rounds = 7, seconds = 4, connections = 32] = [options.rounds, options.sec
 
 interface Round {
   readonly requestsPerSecond: number
-  /** Of the server's process, in microseconds for a request. */
+  /** The CPU time of the server's process, in microseconds for a request. */
   readonly cpu: number
-  /** Of PostgreSQL, likewise; NaN if the system does not report it. */
+  /** The CPU time of PostgreSQL, likewise; NaN if the system does not report it. */
   readonly databaseCpu: number
 }
 

@@ -33,7 +33,7 @@ export interface Spread {
 
 interface Round {
   readonly requestsPerSecond: number
-  /** Of the server's process, in microseconds for a request. */
+  /** The CPU time of the server's process, in microseconds for a request. */
   readonly cpu: number
 }
 

@@ -105,7 +105,7 @@ export const dumpFile = 'database.dump'
 const manifestFile = 'manifest.json'
 
 interface Manifest {
-  /** Of tenantry. */
+  /** The version of tenantry. */
   readonly version: string
   readonly createdAt: string
   /** The major versions of the server and of pg_dump. */

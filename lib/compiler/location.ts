@@ -13,7 +13,7 @@ const maxKeyLength = 2048 // characters, the limit of a path parameter
 export interface RowPath {
   readonly before: string
   readonly after: string
-  /** The column that the parameter is compared with; null for the primary key, whatever its column. */
+  /** The column that the parameter is compared with; null for the primary key of any column. */
   readonly column: string | null
 }
 

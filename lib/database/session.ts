@@ -9,7 +9,7 @@ import type { PoolAccess } from './pool-access.js'
 import type { Place, SlowReads } from './slow-reads.js'
 import { type Parameter, RowsExchange, type RowsResult, type Step, TextExchange } from './wire-query.js'
 
-/** Of the server itself. */
+/** The options for the server's own statements. */
 export const ownSession: SessionOptions = { tenant: serverRef }
 const maxRetries = 3 // after a serialization failure or a deadlock
 

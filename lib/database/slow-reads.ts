@@ -38,8 +38,8 @@ class TenantReads {
   bytes = bytesOfTenant
   readonly single: Places
   /**
-   * Of reads in transactions. They hold a connection while they wait for a place, and single reads hold a place while they wait for a
-   * connection: with the same places they would wait for each other.
+   * The places of reads in transactions. Such a read holds a connection while it waits for a place, and a single read holds a place while
+   * it waits for a connection: with the same places they would wait for each other.
    */
   readonly within: Places
 

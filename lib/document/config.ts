@@ -30,9 +30,9 @@ import type { BillingSettings } from './rules/billing.js'
 
 export interface DatabaseConfig {
   readonly provider: 'postgres' | 'embedded'
-  /** Of the provider `postgres`. */
+  /** The options of the provider `postgres`. */
   readonly postgres?: Postgres
-  /** Of the provider `embedded`. */
+  /** The options of the provider `embedded`. */
   readonly embedded?: Embedded
   /** The tables of the platform's roles, if `rbac` is enabled. */
   readonly roleTables?: RoleTables

@@ -4,7 +4,7 @@ import type { ModelTool } from './types.js'
 
 const maxCalls = 32
 
-/** Of tools with the same name, the first one counts. */
+/** The tools, which together can be called `maxCalls` times. The first tool with a name takes precedence. */
 export function limitedTools (tools: Iterable<ModelTool>): ModelTool[] {
   let calls = 0
   const byName = new Map<string, ModelTool>()

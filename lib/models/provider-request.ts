@@ -25,7 +25,7 @@ export interface ProviderRequest {
   readonly signal: AbortSignal
   /** The progress of the request; `answered` means a status of 200 to 299. */
   readonly state: 'new' | 'sent' | 'answered'
-  /** The original error of the request, whatever error the SDK throws; null without an error. */
+  /** The original error of the request, which the SDK may hide; null without an error. */
   readonly error: unknown
   /** Ends the rest of the response. Always call it. */
   end(): void

@@ -27,8 +27,7 @@ export interface RedisConnection {
    * The result of the work, or the fallback: at once while Redis is away, otherwise after a failure of the work. The work sends its
    * commands and waits for nothing else.
    *
-   * `memory` identifies the data of this Redis: a restart and a failover change it, whatever data they restored, so that earlier data can
-   * be recognized.
+   * `memory` identifies the data of this Redis. Each restart and failover changes it, so that restored data can be recognized.
    */
   run<Value>(work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value | Promise<Value>): Value | Promise<Value>
   /** Calls `work` at each connection after the first, before any other command. The log says that Redis is back after all promises. */

@@ -286,7 +286,7 @@ export interface Guard {
   check(stores: Stores): Promise<void>
 }
 
-/** What the request needs besides its scope to run queries and calls. */
+/** The needs of a request, besides its scope, to run queries and calls. */
 interface Caller {
   /** null if the plugin is not registered; no route makes calls then. */
   readonly integrations: () => Calls | null

@@ -99,7 +99,7 @@ export interface WorkflowStart<Request, Reply> {
   readonly reply: Reply
   readonly scope: Scope
   readonly placeOf: PlaceOf
-  /** Of the request's idempotency key. */
+  /** The claim of the request's idempotency key. */
   readonly claim: IdempotencyClaim | undefined
 }
 

@@ -1,4 +1,4 @@
-/** Limits the size of a tenant's document. The limits are checked before the document is read, and in turns, whatever its size. */
+/** Limits the size of a tenant's document. The limits are checked before the document is read, in turns. */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'

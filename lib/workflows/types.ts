@@ -77,7 +77,7 @@ interface StepBase {
   readonly attempts: number
   /** Milliseconds before the second try; each further wait is twice as long. */
   readonly backoffMs: number
-  /** Of one try; null: unlimited. */
+  /** The time limit of one try; null: unlimited. */
   readonly timeoutMs: number | null
   /** The workflow continues after its failure. */
   readonly continues: boolean

@@ -20,7 +20,7 @@ import { noRevocations, type RevocationList, type Sources, tokenId } from './sou
 /** Characters; longer tokens are refused without parsing. */
 export const maxTokenLength = 8192
 const maxCachedTokens = 50_000
-const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
+const maxCachedCharacters = 33_554_432 // 32 MB of tokens
 
 /** A verified, remembered token. */
 export interface Verified extends VerifiedClaims {

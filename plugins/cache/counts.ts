@@ -26,7 +26,7 @@ export function createCounts () {
       all.misses++
       countOf(tenant).misses++
     },
-    /** Of one tenant, or of all. */
+    /** The counts of one tenant, or of all. */
     of: (tenant: string): Readonly<Count> => tenant === everyTenant ? all : tenants.peek(tenant) ?? { hits: 0, misses: 0 }
   }
 }

@@ -21,9 +21,9 @@ export interface CacheOptions extends CacheBounds {
   readonly enabled?: boolean | undefined
   /** The store of items. Default: `memory`, this process. */
   readonly provider?: CacheProvider | undefined
-  /** Of the provider `redis`. */
+  /** The options of the provider `redis`. */
   readonly redis?: { readonly url: string } | undefined
-  /** Of the provider `lmdb`. */
+  /** The options of the provider `lmdb`. */
   readonly lmdb?: { readonly dbPath: string } | undefined
   /** The caller's own store, in place of the provider. The plugin closes it. */
   readonly store?: CacheStore | undefined

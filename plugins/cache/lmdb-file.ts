@@ -170,7 +170,7 @@ const deadMs = 4 * aliveMs
 /** `opening` until the file counts as sound; then the process, and its PID namespace. */
 const marks = /^(opening|open)-(\d+)-(\d+)-/
 
-/** Of this process, which may have more than one cache. */
+/** The marks of this process, which may have more than one cache. */
 const own = new Set<string>()
 
 /**

@@ -27,7 +27,7 @@ export type LmdbItems = ReturnType<typeof createLmdbItems>
 type Place = [tenant: string, id: string]
 /** An item without its value. `order` is its place in the order of use. */
 type Head = [stamp: number, endsAt: number, order: number, bytes: number, key: string]
-/** Of a tenant; for all, with the number of tenants that have an item. */
+/** The totals of a tenant; those of all tenants include the number of tenants that have an item. */
 type Total = [items: number, bytes: number, owners: number]
 
 export function createLmdbItems (
@@ -168,7 +168,7 @@ export function createLmdbItems (
       }
       return found
     },
-    /** Of a tenant, or of all. */
+    /** The items and bytes of a tenant, or of all. */
     held (tenant: string): { items: number, bytes: number } {
       const [items, bytes] = held(tenant)
       return { items, bytes }

@@ -54,7 +54,7 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
   }
 
   return {
-    /** Of the tables as they are now. */
+    /** The current stamp of the tables. */
     of (tenant: string, reads: readonly TableUse[]): number {
       let stamp = Math.max(stamps.get([everyTenant, '']) ?? 0, stamps.get([tenant, '']) ?? 0)
       for (const { table, scoped } of reads) {

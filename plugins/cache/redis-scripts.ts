@@ -1,7 +1,7 @@
 /**
  * The scripts of the cache in Redis. Each does a bounded amount of work, atomically.
  *
- * Keys, `<p>` being `tenantry:cache:` (no tenant id contains a colon or is `*`):
+ * The keys begin with `<p>`, which is `tenantry:cache:` (no tenant id contains a colon or is `*`):
  * - `<p><tenant>:item:<key>` the stamp, a line break, the value; it has an expiry. The stamp begins with the identity of the
  * memory that it was made in: a snapshot restores items and stamps, without the writes after it
  * - `<p><tenant>:order` the tenant's keys, by their last use
@@ -51,9 +51,9 @@ end
 `
 
 /**
- * Looks up a value. KEYS: item, order of the tenant, order of all, stamps of all, of the tenant, without tenant. ARGV: key, member, a
- * unique text, the memory, the number of the tenant's tables, the tenant itself, those, the others. Returns the value, or a list of the
- * current stamps.
+ * Looks up a value. Returns the value, or a list of the current stamps. KEYS: item, order of the tenant, order of all, stamps of all, of
+ * the tenant, without tenant. ARGV: key, member, a unique text, the memory, the number of the tenant's tables, then the fields of the
+ * stamps: the tenant itself, the tenant's tables, the tables without tenants.
  */
 export const findScript = redisScript(`
 local parts = { ARGV[4] }
@@ -94,7 +94,7 @@ local item = redis.call('GET', KEYS[1])
 if not item or string.sub(item, 1, #stamp + 1) ~= stamp .. '\\n' then return { stamp } end
 local time = redis.call('TIME')
 local now = string.format('%d%06d', time[1], time[2])
--- A Redis without memory takes no writes, and its values are there all the same; those of a replica may be old.
+-- A Redis whose memory is full refuses writes, but its values are valid. Those of a replica may be old.
 local touched = redis.pcall('ZADD', KEYS[2], 'XX', now, ARGV[1])
 if type(touched) == 'table' and touched.err and string.find(touched.err, 'READONLY', 1, true) then return redis.error_reply('READONLY it is a replica') end
 redis.pcall('ZADD', KEYS[3], 'XX', now, ARGV[2])
@@ -124,7 +124,7 @@ while isFull() and removed < limit do
   else
     oldest = redis.call('ZRANGE', p .. '*:order', 0, 0)[1]
   end
-  -- What is left of a store that lost some of its keys.
+  -- Redis evicted some of the keys: the totals count items that are gone.
   if not oldest then redis.call('UNLINK', totals, p .. '*:sizes', p .. '*:expiry') break end
   drop(oldest)
   removed = removed + 1

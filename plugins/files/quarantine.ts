@@ -1,6 +1,6 @@
 /**
  * Scans files in quarantine. A clean file becomes readable; any other file stays. An instance claims each file that it scans, and
- * the claim expires if its process ends. Tenants take turns, whatever number of files each has.
+ * the claim expires if its process ends. Tenants take turns, so that one with many files does not delay others.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
@@ -165,7 +165,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
   return {
     /** The tenants after `after`, in order, that have files to scan. */
     async dueTenants (after: string, at: Date, limit: number): Promise<Owner[]> {
-      // Jumps from tenant to tenant in the index, whatever number of files each has.
+      // Jumps from tenant to tenant in the index, so that tenants with many files cost no more.
       const { rows } = await sql<{ tenant: Owner }>`with recursive due (tenant) as (
         (select tenant_id from tenantry.files where scan_at <= ${at} and tenant_id > ${after} order by tenant_id limit 1)
         union all

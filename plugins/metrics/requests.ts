@@ -66,7 +66,7 @@ export interface TenantSeriesOptions extends CachedProbeOptions {
 /** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
 export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): ObserveTenant {
   const known = new Set<Owner>()
-  // Asked when the series are written down, and so whatever was missed of deletions by then.
+  // Runs before the series are reported, since the notices of some deletions may be lost.
   const probe = createCachedProbe(async () => {
     if (known.size === 0) return
     const there = new Set<string>(await present([...known]))

@@ -9,11 +9,11 @@ const groups = 3
 const groupLength = 4 // characters of 5 bits: 60 bits a code
 const alphabet = '0123456789ABCDEFGHJKMNPQRSTVWXYZ' // Crockford's base32, without look-alikes
 
-/** Of one-time passwords, as apps show them: `123456` or `123 456`. */
+/** The form of one-time passwords, as apps show them: `123456` or `123 456`. */
 export const totpPattern = '^[0-9]{3} ?[0-9]{3}$'
-/** Of backup codes: `XXXX-XXXX-XXXX`, in any case, with dashes, spaces or neither. */
+/** The form of backup codes: `XXXX-XXXX-XXXX`, in any case, with dashes, spaces or neither. */
 export const backupCodePattern = `^[0-9A-TV-Za-tv-z]{${groupLength}}(?:[ -]?[0-9A-TV-Za-tv-z]{${groupLength}}){${groups - 1}}$`
-/** Of either. */
+/** The form of either. */
 export const codePattern = `${totpPattern}|${backupCodePattern}`
 
 const totp = new RegExp(totpPattern)

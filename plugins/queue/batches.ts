@@ -8,8 +8,8 @@ import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { NewJob, Outcome } from './insert.js'
 
-const maxJobs = 100 // of one write,
-const maxBytes = 1_048_576 // and their bytes; one job may have more
+const maxJobs = 100 // of one write
+const maxBytes = 1_048_576 // of one write; a single job may have more
 const maxUnderWay = 2 // concurrent writes of several tenants
 const maxWaitingBytes = 64 * 1_048_576 // of all tenants; the first job of a tenant may always wait
 const maxWaitingBytesOfTenant = 16 * 1_048_576

@@ -33,7 +33,7 @@ export interface JobRow {
   /** The start of the last attempt. */
   readonly startedAt: Date | null
   readonly endedAt: Date | null
-  /** Of the last failed attempt. */
+  /** The error of the last failed attempt. */
   readonly error: { readonly name?: string | null, readonly message?: string | null } | null
 }
 

@@ -66,7 +66,7 @@ export interface SentJob {
 
 /** An inserted job, and its row. */
 export interface SentRow<Row> {
-  /** Of the job. */
+  /** The id of the job. */
   readonly id: string
   readonly tenant: Owner
   readonly row: Row

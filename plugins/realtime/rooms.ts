@@ -26,7 +26,7 @@ export interface RoomsParts {
   readonly plans: Plans
   /** Whether plans limit rooms. */
   readonly isLimited: () => boolean
-  /** Of a message that the server sends, as JSON. */
+  /** The maximum bytes of a message that the server sends, as JSON. */
   readonly maxMessageBytes: number
   readonly log: FastifyBaseLogger
 }

@@ -11,7 +11,7 @@ const maxAlone = 2000 // changes of a run that fewer tenants share
 const maxBatchChanges = 100 // of one row of `realtime_changes`
 const maxBatchBytes = 262_144 // of one row, without its last change
 const maxChanges = 500 // of one read
-const maxBytes = 4_194_304 // of changes in one read; the first batch is read whatever its size
+const maxBytes = 4_194_304 // of changes in one read; the first batch may be larger
 const maxHeads = 1000 // of one read
 const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
 const maxCutBytes = 1024 // of those values
@@ -272,8 +272,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     standings: (tenants: readonly string[]) => json<ChangeState[]>(standings, [tenants], { statement: follow, values: [] }),
 
     /**
-     * Gives positions to a run of committed changes of some tenants. A change that is committed later gets a later position, in
-     * whatever order the transactions began or wrote. Changes of one row keep their order: the second writer waits for the first
+     * Gives positions to a run of committed changes of some tenants. The order of the commits decides, not that in which the
+     * transactions began or wrote. Changes of one row keep their order: the second writer waits for the first
      * one's commit before its trigger takes a `place`.
      *
      * @param after  the run begins with the tenants after this one

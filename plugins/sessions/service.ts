@@ -291,7 +291,7 @@ export function createSessions (
           ? { token: Buffer.from(auth.tokenId(token), 'base64url'), until }
           : { token: sessionMark(claims.sub, session), until: later(lastTokenEnd(at), until) }
         if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
-        // Of two concurrent requests with one token the second has nothing to do.
+        // The second of two concurrent requests with one token has nothing to do.
         const isNew = await store.endToken(writer, owner, { subject, issued: futureIssue(claims, at), ...ended })
         return isNew ? { action: 'auth.logout' } : null
       })

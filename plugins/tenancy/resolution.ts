@@ -254,7 +254,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, 
   }
 
   return {
-    /** Of any id that a caller names. Synchronous if the id is cached. */
+    /** The tenant of any id that a caller names. Synchronous if the id is cached. */
     get: (id: string): TenantLookup | Promise<TenantLookup> => known.touch(id) ?? lookUp(id),
     /** Call it when the tenant of the id has changed. */
     forget (id: Owner): void {

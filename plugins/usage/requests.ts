@@ -98,7 +98,7 @@ function receivedBytes ({ headers, raw }: FastifyRequest): number {
 /** The bytes of a response with a declared length. Of an incomplete response, at most the bytes sent on the connection. */
 function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
   const { raw } = reply
-  // These responses have no body, whatever length they declare.
+  // These responses have no body, even if they declare a length.
   if (!raw.headersSent || method === 'HEAD' || reply.statusCode === 304) return 0
   const length = lengthOf(reply.getHeader('content-length'))
   if (raw.writableFinished) return length

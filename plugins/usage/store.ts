@@ -73,7 +73,7 @@ export interface CurrentUsage {
   readonly secrets: number
   /** Tokens of language models in the month. */
   readonly tokens: number
-  /** Of the tokens, in millionths of a USD. */
+  /** The cost of the tokens, in millionths of a USD. */
   readonly cost: number
   readonly gauges: Readonly<Record<Gauge, number>>
 }

@@ -107,7 +107,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
 
 /**
  * Events without deliveries: of some tenants, a few of each, the oldest first. The order by both columns is that of the index,
- * so that the planner uses it whatever the statistics of a growing table say, and reads no other events.
+ * so that the planner uses it even with old statistics of a growing table, and reads no other events.
  */
 async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRow[]> {
   const { rows } = await sql<EventRow>`

@@ -32,7 +32,7 @@ export interface Attempt {
   /** 1 for the first. */
   readonly attempts: number
   readonly giveUpAt: Date
-  /** Of the event. */
+  /** The id of the event. */
   readonly messageId: string
   readonly type: string
   readonly at: Date
@@ -86,7 +86,7 @@ export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promis
 
 export function takeStatement ({ now, holder, platform, tenants, each }: Taking): RawBuilder<Attempt> {
   // Steps through the lines by the index, so that the cost of a look does not grow with a line's deliveries. The order by all columns is
-  // that of the index, so that the planner uses it whatever the statistics say.
+  // that of the index, so that the planner uses it with any statistics.
   const isDue = sql`next_attempt_at <= greatest(${now}, now()) and next_attempt_at <= case when holder is null then ${now} else now() end`
   return sql<Attempt>`
     with recursive sources as (

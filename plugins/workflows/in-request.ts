@@ -41,7 +41,7 @@ interface StartInRequest {
   readonly request: RouteCall
   readonly reply: RouteReply
   readonly placeOf?: PlaceOf
-  /** Of the request's idempotency key. */
+  /** The claim of the request's idempotency key. */
   readonly claim?: IdempotencyClaim | undefined
   /** Bytes of a workflow that is compiled for this run alone. */
   readonly compiledBytes?: number

@@ -13,7 +13,7 @@ export interface StepOutcome {
   readonly result: string | null
   /** The value of `{{steps.<id>.error}}`. */
   readonly error: StoredError | null
-  /** Of the result of a statement: the positions of its records. */
+  /** The form of a statement's result: the positions of its records. */
   readonly form?: ResultForm | undefined
 }
 

@@ -73,7 +73,7 @@ function record (name: string, type: number, data: Buffer): Buffer {
   return Buffer.concat([encoded(name), fixed, data])
 }
 
-/** Of an address of IPv4, or of one of IPv6 with all of its eight groups. */
+/** The bytes of an IPv4 address, or of an IPv6 address with all of its eight groups. */
 function bytesOf (text: string): Buffer {
   if (text.includes('.')) return Buffer.from(text.split('.').map(Number))
   return Buffer.from(text.split(':').map((group) => group.padStart(4, '0')).join(''), 'hex')

@@ -82,7 +82,7 @@ async function withLockRetries (
       for (const text of step.statements) await session.alone(text)
       return
     } catch (error) {
-      // The error of the step is reported, whatever `undo` does. An index that cannot be removed here is removed before the next attempt.
+      // The step's error is reported, even if `undo` fails too. An index that cannot be removed here is removed before the next attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
       if (performance.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)

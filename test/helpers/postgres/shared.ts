@@ -81,7 +81,7 @@ async function takeLock (): Promise<boolean> {
     await mkdir(lockFolder)
     return true
   } catch {
-    // The lock's owner was killed while it started the server. If two processes detect this at once, each starts a server, and each ⏎
+    // The lock's owner was killed while it started the server. If two processes detect this at once, each starts a server, and each
     // server ends by itself.
     const { mtimeMs } = await stat(lockFolder).catch(() => ({ mtimeMs: Date.now() }))
     if (Date.now() - mtimeMs > startTimeoutMs / 2) await rm(lockFolder, { recursive: true, force: true })

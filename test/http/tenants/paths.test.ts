@@ -155,7 +155,7 @@ test("a tenant's routes cannot shadow the server's paths", async (t) => {
       const route = { method: 'get', path, response: { said: shadow } }
       if (await trySave(t, attacker, { routes: [route] }, path)) routes.push(route)
     }
-    // Of two routes that match the same requests one is rejected, so each gets its own document.
+    // The check rejects two routes that match the same requests, so each gets its own document.
     for (const route of routes) {
       await trySave(t, attacker, { routes: [route] }, route.path)
       for (

@@ -19,7 +19,7 @@ const routes: TestDocument['routes'] = [{ method: 'post', path: '/own', requireA
 /** A connection whose body stalls after its first byte. */
 interface Stalled {
   readonly socket: Socket
-  /** What the server has sent. */
+  /** The text that the server has sent. */
   readonly received: () => string
 }
 

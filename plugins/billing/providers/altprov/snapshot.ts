@@ -4,7 +4,7 @@ import { ProviderFault } from '../call.js'
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
 import { type AltprovSubscription, readSubscription } from './documented.js'
 
-/** `incomplete_expired` was never paid, whatever its period says; `paused` waits for a payment method, and gives no plan. */
+/** `incomplete_expired` was never paid, although it has a period; `paused` waits for a payment method, and gives no plan. */
 const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatus>> = {
   active: 'active',
   trialing: 'trialing',
@@ -65,12 +65,12 @@ export function idOf (named: string | { readonly id: string }): string {
   return typeof named === 'string' ? named : named.id
 }
 
-/** Of `seconds` since 1970. */
+/** The date of a time in seconds since 1970. */
 export function time (seconds: number): Date {
   return new Date(seconds * 1000)
 }
 
-/** Of the item whose period ends first, in seconds; before version 2025-03-31 the subscription's own. */
+/** The period that ends first of all items, in seconds. Before version 2025-03-31 the subscription itself has the period. */
 function periodOf (subscription: AltprovSubscription) {
   const periods = [subscription, ...subscription.items.data].flatMap(
     ({ current_period_start: periodStart, current_period_end: periodEnd }) =>
