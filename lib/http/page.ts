@@ -1,6 +1,7 @@
 /** The parameters of built-in lists: pages, `search`, `from` and `to`. */
 import type { FastifyRequest } from 'fastify'
 import { type TSchema, Type } from 'typebox'
+import { isCalendarDay } from '../json/typed-values.js'
 import { dayMs } from '../time/spans.js'
 import { invalidInput } from '../validation/detail.js'
 import { named, namedAfter } from '../validation/named-schema.js'
@@ -111,13 +112,8 @@ export function timeQuery (description: string) {
 /** The time of a text in milliseconds, not before 1970; a date is the beginning of that UTC day. Throws `validationFailed`. */
 export function timeOf (text: string, path: string): number {
   if (datePattern.test(text) || dateTimePattern.test(text)) {
-    const day = text.slice(0, 10)
-    const midnight = new Date(`${day}T00:00:00Z`)
     const time = Date.parse(text)
-    // JavaScript reads the 30th of February as the 2nd of March.
-    if (!Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day) && !Number.isNaN(time)) {
-      return Math.min(Math.max(time, 0), lastTime)
-    }
+    if (isCalendarDay(text.slice(0, 10)) && !Number.isNaN(time)) return Math.min(Math.max(time, 0), lastTime)
   }
   throw invalidInput(path, 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z', 'format')
 }

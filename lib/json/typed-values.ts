@@ -75,10 +75,13 @@ function timestamp (value: unknown): string | undefined {
   if (match === null) return undefined
   const [, day = '', time = '', fraction = '', zone = ''] = match
   const ms = Date.parse(`${day}T${time}${zone.toUpperCase()}`)
-  const midnight = new Date(`${day}T00:00:00Z`)
-  // JavaScript turns a day that does not exist into another one.
-  if (Number.isNaN(midnight.getTime()) || midnight.toISOString().slice(0, 10) !== day) return undefined
-  return ms >= firstMoment && ms <= lastMoment ? timestampText(ms / 1000, Number(fraction.padEnd(9, '0'))) : undefined
+  return isCalendarDay(day) && ms >= firstMoment && ms <= lastMoment ? timestampText(ms / 1000, Number(fraction.padEnd(9, '0'))) : undefined
+}
+
+/** Whether a text such as `2026-01-31` is a day of the calendar. `Date` reads the 30th of February as the 2nd of March. */
+export function isCalendarDay (text: string): boolean {
+  const midnight = new Date(`${text}T00:00:00Z`)
+  return !Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(text)
 }
 
 const firstMoment = Date.parse('0001-01-01T00:00:00Z') // ms

@@ -12,7 +12,7 @@ export type ProviderName = typeof providerNames[number]
 export const cycles = ['monthly', 'yearly'] as const
 export type Cycle = typeof cycles[number]
 
-const oneOfThem = 'expected payprov (Polar) or altprov (Stripe)'
+const expectedProvider = 'expected payprov (Polar) or altprov (Stripe)'
 
 const maxText = 1024 // characters of a key, a secret or an address
 const maxId = 255 // characters; ids of both providers are far shorter
@@ -65,10 +65,10 @@ export function billingOf (env: Env, plans: Changes, faults: FaultList): Billing
   const altprov = accountOf('altprov', env, faults)
   const named = given(env, variables.provider)
   const provider = providerNames.find((name) => name === named)
-  if (named !== undefined && provider === undefined) addFault(faults, variables.provider, oneOfThem, nearest(named, providerNames))
+  if (named !== undefined && provider === undefined) addFault(faults, variables.provider, expectedProvider, nearest(named, providerNames))
   if (named === undefined && payprov === undefined && altprov === undefined) return undefined
   const settings = { provider, appUrl: given(env, variables.appUrl), payprov, altprov }
-  judge(settings, createPlans(plans).tiers, variables, faults)
+  checkSettings(settings, createPlans(plans).tiers, variables, faults)
   return settings
 }
 
@@ -76,19 +76,19 @@ export function billingOf (env: Env, plans: Changes, faults: FaultList): Billing
 export function checkPayprovAddress (env: Env, faults: FaultList): void {
   const name = variables.of('payprov', 'baseUrl')
   const address = given(env, name)
-  if (address !== undefined) judgeUrl(address, name, faults)
+  if (address !== undefined) checkUrl(address, name, faults)
 }
 
 /** Checks the options of the plugin alone. */
 export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
   const isKnown = settings.provider === undefined || providerNames.includes(settings.provider)
-  if (!isKnown) addFault(faults, options.provider, oneOfThem)
+  if (!isKnown) addFault(faults, options.provider, expectedProvider)
   const before = faults.faults.length
   for (const one of providerNames) {
     const map = settings[one]?.productMap
-    if (map !== undefined) isTextMap(map, options.of(one, 'productMap'), faults)
+    if (map !== undefined) checkTextMap(map, options.of(one, 'productMap'), faults)
   }
-  if (faults.faults.length === before) judge(isKnown ? settings : { ...settings, provider: undefined }, tiers, options, faults)
+  if (faults.faults.length === before) checkSettings(isKnown ? settings : { ...settings, provider: undefined }, tiers, options, faults)
 }
 
 /** The plan and cycle of a key of a product map; null for an invalid one. */
@@ -99,7 +99,7 @@ export function soldAs (key: string, tiers: readonly string[]): { readonly plan:
   return end > 0 && cycle !== undefined && tiers.includes(plan) ? { plan, cycle } : null
 }
 
-/** An invalid id is never put into a path. */
+/** Whether the text can be an id of a provider, and so a part of a path. */
 export function isProviderId (value: string): boolean {
   return providerId.test(value)
 }
@@ -129,7 +129,7 @@ function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<
   try {
     const value = parseJson(text, name)
     // Its members are checked with the rest.
-    if (isTextMap(value, name, faults)) return value
+    if (checkTextMap(value, name, faults)) return value
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
     faults.take(error.faults)
@@ -137,7 +137,8 @@ function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<
   return {}
 }
 
-function isTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
+/** Whether each id is a string; adds a fault for each other one. */
+function checkTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
   const before = faults.faults.length
   if (!isRecord(value)) {
     addFault(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
@@ -149,10 +150,10 @@ function isTextMap (value: unknown, name: string, faults: FaultList): value is R
   return faults.faults.length === before
 }
 
-function judge (settings: BillingSettings, tiers: readonly string[], names: typeof variables, faults: FaultList): void {
+function checkSettings (settings: BillingSettings, tiers: readonly string[], names: typeof variables, faults: FaultList): void {
   const { provider, appUrl } = settings
-  const missing = (place: string, what: string) => addFault(faults, place, `missing: the selected payment provider requires ${what}`)
-  if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
+  const missing = (place: string, value: string) => addFault(faults, place, `missing: the selected payment provider requires ${value}`)
+  if (appUrl !== undefined) checkUrl(appUrl, names.appUrl, faults)
   else if (provider !== undefined) missing(names.appUrl, 'the absolute URL of the app to which a checkout returns')
   if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its API key')
   if (provider !== undefined && settings[provider]?.productMap === undefined) {
@@ -161,12 +162,12 @@ function judge (settings: BillingSettings, tiers: readonly string[], names: type
   const sold = new Map<string, string>()
   for (const one of providerNames) {
     const account = settings[one]
-    if (account !== undefined) judgeAccount(one, account, (member) => names.of(one, member), tiers, sold, faults)
+    if (account !== undefined) checkAccount(one, account, (member) => names.of(one, member), tiers, sold, faults)
   }
 }
 
 /** `sold` has the plan and cycle of each id of both providers, to find the plan of a subscription. */
-function judgeAccount (
+function checkAccount (
   provider: ProviderName,
   account: ProviderAccount,
   name: (member: keyof ProviderAccount) => string,
@@ -188,7 +189,7 @@ function judgeAccount (
     addFault(faults, name('webhookSecret'), 'missing: there are previous secrets, but no current secret')
   }
   if (
-    baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
+    baseUrl !== undefined && checkUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
     !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)
   ) {
     addFault(faults, name('baseUrl'), 'expected a URL without a path, such as https://api.stripe.com: the SDK does not support a path')
@@ -213,7 +214,7 @@ function judgeAccount (
 }
 
 /** Whether it is a valid address. Faults do not show it, since it may contain a password. */
-function judgeUrl (text: string, place: string, faults: FaultList): boolean {
+function checkUrl (text: string, place: string, faults: FaultList): boolean {
   const plain = text.length <= maxText && isBaseAddress(text)
   if (!plain) addFault(faults, place, 'expected an absolute URL, http or https, without user name, query string and fragment')
   return plain

@@ -1,6 +1,6 @@
 /** Signatures of external tokens (RFC 7518, 3; RFC 8037): the fitting key of an algorithm, and the verification. */
 import { constants, type KeyObject, verify } from 'node:crypto'
-import { isRecord } from '../../../lib/json/plain-value.js'
+import { isRecord, jsonIn } from '../../../lib/json/plain-value.js'
 import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
@@ -70,9 +70,5 @@ export function readToken (token: string): ReadToken | null {
 }
 
 function decoded (part: string): unknown {
-  try {
-    return JSON.parse(Buffer.from(part, 'base64url').toString())
-  } catch {
-    return undefined
-  }
+  return jsonIn(Buffer.from(part, 'base64url').toString())
 }
