@@ -105,6 +105,11 @@ export function isSoftDelete (columns: Table['columns']): boolean {
   return columns.get('deleted')?.type === 'boolean' && columns.get('deleted_at')?.type.startsWith('timestamp') === true
 }
 
+/** The database computes the tenant of a row from its other columns, so that a write could choose another tenant. */
+export function isTenantComputed ({ columns }: Pick<Table, 'columns'>): boolean {
+  return columns.get(tenantColumn)?.generated === true
+}
+
 /** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */
 export function keyColumns ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {
   const own = primaryKey.filter((column) => column !== tenantColumn)

@@ -1,5 +1,5 @@
 /** The context of compiled queries, and look-ups of the tables and columns that they name. */
-import type { Catalogue, Column, Table } from '../database/catalogue.js'
+import { type Catalogue, type Column, isTenantComputed, type Table } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/template.js'
 import type { Reference } from '../expressions/types.js'
 import { nearest } from '../schema/faults.js'
@@ -76,10 +76,15 @@ export function findTable (name: string, pointer: string, context: QueryContext,
   }
   if (operation === 'select') return table
   if (table.view) faults.add(pointer, `"${name}" is a view: it can only be read`)
+  else if (operation !== 'delete' && isTenantComputed(table)) faults.add(pointer, tenantComputed(name))
   else if (context.origin === 'tenant' && !table.tenantScoped) {
     faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
   } else return table
   return undefined
+}
+
+export function tenantComputed (table: string): string {
+  return `the database computes "tenant_id" of "${table}", so its rows can only be read and deleted: make it an ordinary column`
 }
 
 /** Whether a route of this origin may access the table. */
@@ -94,7 +99,10 @@ function visibleTables (context: QueryContext): string[] {
 /** Finds a column by its name; undefined after a fault. */
 export function findColumn (table: Table, name: string, pointer: string, { faults }: QueryContext): Column | undefined {
   const column = table.columns.get(name)
-  if (column === undefined) faults.add(pointer, `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
+  if (column === undefined) {
+    const remedy = name.includes('.') ? ': filters and orders of embedded rows are in `embeds`' : ''
+    faults.add(pointer, `the table "${table.name}" has no column "${name}"${remedy}`, nearest(name, table.columns.keys()))
+  }
   return column
 }
 

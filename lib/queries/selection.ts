@@ -54,7 +54,7 @@ function resolve (
       const known = fields.get(field.name)
       // `*, title` names a column twice, which is not a fault.
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
-        faults.add(pointer, `two members of "${table.name}" have the name "${field.name}": rename one of them, \`other_name:${item.text}\``)
+        faults.add(pointer, `two members of "${table.name}" have the name "${field.name}": rename one of them, \`other_name:${unnamed(item)}\``)
       }
       fields.set(field.name, field)
     }
@@ -64,6 +64,11 @@ function resolve (
   if (grouped) checkGroups(all, pointer, context)
   if (faults.faults.length === before) checkOptions(options, all, context)
   return faults.faults.length > before ? undefined : { table, fields: all, ...grouped && { grouped } }
+}
+
+/** The text of the item without its alias, which may contain a colon in quotes. */
+function unnamed ({ alias, text }: SelectItem): string {
+  return alias === undefined ? text : text.slice(text.indexOf(':', alias.length) + 1).trimStart()
 }
 
 /** Options of a missing embed would have no effect. */

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { oncePerObject } from '../../lib/cache/weak-memo.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
-import { type Catalogue, keyColumns, type Table } from '../../lib/database/catalogue.js'
+import { type Catalogue, isTenantComputed, keyColumns, type Table } from '../../lib/database/catalogue.js'
 import { readCatalogue } from '../../lib/database/catalogue-reader.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
@@ -14,6 +14,7 @@ import { isInteger } from '../../lib/json/exact-number.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { optional } from '../../lib/plugin/define.js'
+import { tenantComputed } from '../../lib/queries/context.js'
 import { compileQuery } from '../../lib/queries/index.js'
 import { atInputPointers } from '../../lib/runtime/run.js'
 import { FaultList, meant } from '../../lib/schema/faults.js'
@@ -57,6 +58,7 @@ export function createPublishing (app: FastifyInstance) {
 
   async function write (publisher: Publisher, table: Table, data: Values): Promise<string> {
     if (table.view) throw viewFault(table)
+    if (isTenantComputed(table)) throw invalidInput('/body/table', tenantComputed(table.name), 'readOnly')
     const tenant = ownerOf(publisher, table)
     const compiled = insertInto(table)
     const webhooks = emitter()

@@ -18,6 +18,9 @@ test('a query that contradicts the database or itself is reported with its place
     [select({ filters: [{ or: [{ column: 'x"; drop', value: 1 }] }] }), [
       '/q/filters/0/or/0/column: the table "articles" has no column "x"; drop"'
     ]],
+    [select({ select: 'authors(name)', filters: [{ column: 'authors.name', value: 1 }] }), [
+      '/q/filters/0/column: the table "articles" has no column "authors.name": filters and orders of embedded rows are in `embeds`'
+    ]],
     [select({ order: { column: 'titel' } }), ['/q/order/column: the table "articles" has no column "titel", did you mean "title"?']],
     [select({ order: [{ column: 'id' }, { column: 'no' }] }), ['/q/order/1/column: the table "articles" has no column "no"']],
     [select({ select: 'titel' }), ['/q/select: the table "articles" has no column "titel", did you mean "title"?']],
@@ -25,7 +28,10 @@ test('a query that contradicts the database or itself is reported with its place
     [select({ select: 'autors(*)' }), ['/q/select: there is no table "autors", did you mean "authors"?']],
     [select({ select: 'seats(*)' }), ['/q/select: there is no foreign key between "articles" and "seats"']],
     [select({ select: 'id, id:title' }), [
-      '/q/select: two members of "articles" have the name "id": rename one of them, `other_name:id:title`'
+      '/q/select: two members of "articles" have the name "id": rename one of them, `other_name:title`'
+    ]],
+    [select({ select: 'id, id : authors!author_id(name)' }), [
+      '/q/select: two members of "articles" have the name "id": rename one of them, `other_name:authors!author_id(name)`'
     ]],
     [select({ select: `${'x'.repeat(64)}:id` }), [`/q/select: "${'x'.repeat(64)}" is too long for a name: at most 63 bytes`]],
     [select({ select: 'status, title.sum()' }), [
@@ -191,6 +197,10 @@ test('a query that contradicts the database or itself is reported with its place
       '/q/data/0/titel: "articles" has no column with this name, did you mean "title"?',
       '/q/data/1: expected an object'
     ]],
+    ...(['insert', 'update', 'upsert'] as const).map((operation): [Query, string[]] => [{ table: 'desks', operation, data: { floor: 'b' }, id: 1 }, [
+      '/q/table: the database computes "tenant_id" of "desks", so its rows can only be read and deleted: make it an ordinary column'
+    ]]),
+    [{ table: 'desks', operation: 'delete', id: 1 }, []],
     [{ table: 'articles', operation: 'insert', data: 7 }, ['/q/data: expected an object, a template, or an array of objects']],
     [{ table: 'articles', operation: 'update', data: [], id: 1 }, [
       '/q/id: the column "id" must be a UUID',

@@ -102,6 +102,7 @@ export function library (): Catalogue {
         key('article_labels_label_id_fkey', 'label_id', 'labels.id')
       ]
     }),
+    table('desks', ['id integer!', 'floor text!', 'tenant_id text@']),
     table('countries', ['code text!', 'name text!'], { primaryKey: ['code'] }),
     table('seats', ['venue text!', 'number integer!', 'holder text'], { primaryKey: ['venue', 'number'] }),
     table('we"ird', ['id integer!', '"na"me" text', 'r text', 'select text']),
@@ -124,6 +125,7 @@ create table reviews (
   author_id uuid references authors, editor_id uuid references authors, stars integer not null, note text, deleted boolean default false, deleted_at timestamptz
 );
 create table profiles (author_id uuid primary key references authors, tenant_id text not null, bio text);
+create table desks (id integer primary key, floor text not null, tenant_id text generated always as (floor) stored);
 create table labels (id integer primary key, tenant_id text not null, name text not null);
 create table article_labels (tenant_id text not null, article_id uuid not null references articles, label_id integer not null references labels, primary key (tenant_id, article_id, label_id));
 create table seats (venue text not null, number integer not null, holder text, primary key (venue, number));

@@ -313,6 +313,15 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok((await rows('notes')) as number > 0)
   })
 
+  await t.test('a table whose tenant the database computes from the record cannot be published to', async (t) => {
+    await run('create table desks (id integer primary key, floor text, tenant_id text generated always as (floor) stored)')
+    t.match(await entity('desks', { id: 1, floor: 'globex' }, acme), {
+      status: 400,
+      body: { details: [{ path: '/body/table', message: /computes "tenant_id" of "desks"/ }] }
+    })
+    await run('drop table desks')
+  })
+
   await t.test('a view cannot be published to', async (t) => {
     await run('create view titles as select title, tenant_id from notes')
     t.match(await entity('titles', { title: 'x' }, acme), { status: 400, body: { details: [{ path: '/body/table', message: /view/ }] } })
