@@ -1,9 +1,9 @@
 /** The rows with which `tenantry dev --seed` fills an empty database, from a file of SQL or JSON. */
 import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
-import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
 import { unreadable } from '../../lib/document/dot-env.js'
 import { parseJson } from '../../lib/document/json.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -17,7 +17,7 @@ type TableRows = ReadonlyArray<readonly [string, readonly Row[]]>
 
 export interface Seed {
   /** Fills the database. If a table has rows already, returns its name and writes nothing. */
-  fill(app: FastifyInstance): Promise<string | undefined>
+  fill(engine: Engine): Promise<string | undefined>
 }
 
 /** Reads the file; throws a CommandError or a ConfigError with the fault. */
@@ -28,12 +28,12 @@ export async function readSeed (file: string): Promise<Seed> {
   switch (extname(file).toLowerCase()) {
     case '.sql': {
       const statements = statementsOf(text)
-      return { fill: (app) => fillEmpty(app, async (db) => await runStatements(db, file, statements)) }
+      return { fill: (engine) => fillEmpty(engine, async (db) => await runStatements(db, file, statements)) }
     }
     case '.json':
     case '.jsonc': {
       const tables = tablesOf(parseJson(text, file), file)
-      return { fill: (app) => fillEmpty(app, async (db) => await insertRows(db, app.engine.catalogue, file, tables)) }
+      return { fill: (engine) => fillEmpty(engine, async (db) => await insertRows(db, engine.catalogue, file, tables)) }
     }
     default:
       throw new CommandError(`--seed ${file}: expected a file that ends in .sql or .json`)
@@ -41,9 +41,9 @@ export async function readSeed (file: string): Promise<Seed> {
 }
 
 /** In one transaction: a faulty seed leaves the database empty. */
-async function fillEmpty ({ db, engine }: FastifyInstance, write: (db: Kysely<never>) => Promise<void>): Promise<string | undefined> {
+async function fillEmpty (engine: Engine, write: (db: Kysely<never>) => Promise<void>): Promise<string | undefined> {
   if ((await engine.pendingMigrations()).length > 0) throw new CommandError('--seed: the database is not migrated: run "tenantry migrate"')
-  const { schema, tables } = engine.catalogue
+  const { catalogue: { schema, tables }, kysely: db } = engine
   for (const { name } of [...tables.values()].filter(({ view }) => !view)) {
     const { rows } = await sql`select 1 as found from ${sql.id(schema, name)} limit 1`.execute(db)
     if (rows.length > 0) return name

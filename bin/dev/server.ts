@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import { type Config, type Env, environmentOf, versionOf, withSections } from '../../lib/configuration/index.js'
 import { checkDocument } from '../../lib/configuration/load.js'
+import { createEngine } from '../../lib/database/index.js'
 import { createServer } from '../../lib/server.js'
 import type { Call } from '../command.js'
 import { CommandError, linesOf } from '../failure.js'
@@ -37,7 +38,7 @@ interface Running {
 export function createDevServer ({ call, document, reader, env, memoryFolder, seed, loggerOf }: DevOptions): DevServer {
   let current: Running | undefined
   let last: { readonly wanted: ListenAt, readonly port: number, readonly address: string } | undefined
-  let isFirstFill = true
+  let isFilled = false
   let hadFaults = false
 
   async function load (): Promise<Config> {
@@ -54,10 +55,9 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     const wanted = listenAt(call, settings)
     const port = last?.wanted.port === wanted.port && last.wanted.host === wanted.host ? last.port : wanted.port
     await checkAddress({ ...wanted, port })
+    await fill(config)
     const app = createServer(config, { env: settings, logger: loggerOf(settings['LOG_LEVEL'] || 'info'), deliverMail: mailPrinter(call) })
     try {
-      await app.ready()
-      await fill(app)
       const address = await app.listen({ ...wanted, port })
       if (last?.address !== address) { for (const line of introduction(app, config, address)) call.print(line) }
       last = { wanted, port: Number(new URL(address).port), address }
@@ -68,12 +68,17 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     return { app, config }
   }
 
-  async function fill (app: FastifyInstance): Promise<void> {
-    const table = await seed?.fill(app)
-    if (table !== undefined && isFirstFill) {
-      call.note(`--seed: the table "${table}" already has rows, and only an empty database is filled: nothing was written`)
+  /** Before the first server: a seed may create functions that routes call. */
+  async function fill ({ database, tables, migrate }: Config): Promise<void> {
+    if (seed === undefined || isFilled) return
+    const engine = await createEngine({ ...database, tables, migrate })
+    try {
+      const table = await seed.fill(engine)
+      if (table !== undefined) call.note(`--seed: the table "${table}" already has rows, and only an empty database is filled: nothing was written`)
+      isFilled = true
+    } finally {
+      await engine.close()
     }
-    isFirstFill = false
   }
 
   function say (error: unknown): void {

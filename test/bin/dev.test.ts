@@ -196,6 +196,27 @@ t.test('a document module is reloaded with the modules that it imports', async (
   t.equal((await dev.ended).code, 0)
 })
 
+t.test('routes call functions that the seed creates', async (t) => {
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify({
+      jwt: {},
+      functions: { twice: { arguments: { number: 'integer' }, returns: 'integer', tenantScoped: false } },
+      routes: [{
+        path: '/twice/:number',
+        method: 'get',
+        queries: [{ operation: 'call', function: 'twice', arguments: { number: '{{params.number}}' } }]
+      }]
+    }),
+    '.env': `JWT_SECRET=${testSecret}\n`,
+    'seed.sql': "create function twice (number integer) returns integer immutable language sql as 'select number * 2'"
+  })
+  const dev = launch(t, folder, ['dev', '--port', '0', '--seed', 'seed.sql'])
+  const address = await addressOf(dev)
+  t.strictSame(await (await fetch(`${address}/twice/21`)).json(), { result: 42 })
+  dev.kill('SIGINT')
+  t.equal((await dev.ended).code, 0)
+})
+
 t.test('a call that cannot succeed exits with 1 and explains why', async (t) => {
   const folder = t.testdir({ 'tenantry.json': documentOf('one'), 'seed.txt': '', 'list.json': '[]', 'rows.json': '{"notes": [1]}' })
   const calls: [string[], RegExp, Record<string, string>?][] = [

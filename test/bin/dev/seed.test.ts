@@ -31,7 +31,7 @@ await forEachEngine(t, async (t, engine) => {
   const folder = t.testdir({})
   const seed = async (name: string, text: string) => {
     writeFileSync(join(folder, name), text)
-    return await (await readSeed(join(folder, name))).fill(app)
+    return await (await readSeed(join(folder, name))).fill(app.engine)
   }
   const json = (document: object) => seed('seed.json', JSON.stringify(document))
 
