@@ -48,6 +48,19 @@ export class ColumnsError extends TenantryError {
   }
 }
 
+/** Adds the columns to the error of a compiled write that refers to no row of the tenant: PostgreSQL does not name them. */
+export function withReferences (error: unknown, table: string, references: readonly (readonly string[])[]): unknown {
+  if (references.length === 0 || !isFailure(error, 'constraintViolated')) return error
+  if (!(error.cause instanceof DatabaseRefusal) || error.cause.state !== '21000') return error
+  const message = `the reference by ${references.map((columns) => columns.join(', ')).join(' or by ')} in ${table} would have no matching row`
+  return new ColumnsError(
+    catalogue.constraintViolated,
+    table,
+    references.flat().map((column) => ({ column, message, keyword: 'foreignKey' })),
+    error.cause
+  )
+}
+
 /** The SQLSTATE of an error that the database itself reported. */
 export function sqlStateOf (error: unknown): string | undefined {
   const code = codeOf(error)
@@ -236,7 +249,7 @@ function broken ({ entry, keyword, message }: Violation, error: unknown, cause: 
   const columns = table === undefined || constraint === undefined ? undefined : constraints.get(table)?.get(constraint)
   // The tenant is in keys of tenant-scoped tables, but callers do not send it.
   const own = columns?.filter((column) => column !== tenantColumn) ?? []
-  if (table === undefined) return new TenantryError(entry, { cause })
+  if (table === undefined) return new TenantryError(entry, { cause, ...ofDomain(error, keyword) })
   const text = message(own.join(', '), table)
   return new ColumnsError(entry, table, own.map((column) => ({ column, message: text, keyword })), cause)
 }
@@ -244,7 +257,7 @@ function broken ({ entry, keyword, message }: Violation, error: unknown, cause: 
 function required (error: unknown, cause: unknown): TenantryError {
   const column = fieldOf(error, 'column')
   const table = fieldOf(error, 'table')
-  if (table === undefined || column === undefined) return failure('constraintViolated', { cause })
+  if (table === undefined || column === undefined) return failure('constraintViolated', { cause, ...ofDomain(error, 'required') })
   return new ColumnsError(
     catalogue.constraintViolated,
     table,
@@ -253,8 +266,14 @@ function required (error: unknown, cause: unknown): TenantryError {
   )
 }
 
+/** For a rule of a domain, the database reports neither the table nor the column. */
+function ofDomain (error: unknown, keyword: string) {
+  const domain = fieldOf(error, 'dataType')
+  return domain !== undefined && { extras: { details: [{ path: '', message: `a value does not satisfy the rules of its type "${domain}"`, keyword }] } }
+}
+
 /** A field of PostgreSQL's error. Names have their own fields; the message is translated. */
-function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine' | 'position'): string | undefined {
+function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'dataType' | 'routine' | 'position'): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined
 }

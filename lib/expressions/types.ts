@@ -153,6 +153,8 @@ interface QueryParts {
   readonly references: readonly Reference[]
   /** The source of each column of a written record: column to JSON Pointer, such as `/body/title`. */
   readonly inputPointers: ReadonlyMap<string, string>
+  /** The columns of each reference that the statement checks itself, with an error that names none of them. Default: none. */
+  readonly checkedColumns?: readonly (readonly string[])[]
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
   /** The JSON Schema of the part of the body that this query writes, for `/doc`; null if it writes none. */

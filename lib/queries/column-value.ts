@@ -220,7 +220,17 @@ interface TextForm {
 
 const moment: TextForm = { fits: isMoment, description: 'a date and time, such as 2026-01-31T12:00:00Z' }
 
+const range: TextForm = {
+  fits: (text) => /^\s*(?:empty|[[(].*,.*[\])])\s*$/is.test(text),
+  description: 'a range, such as [1,5) or [2026-01-01,2026-02-01)'
+}
+const ranges: TextForm = { fits: (text) => /^\s*\{.*\}\s*$/s.test(text), description: 'a list of ranges, such as {[1,5),[7,9)}' }
+const network: TextForm = { fits: isNetwork, description: 'an IP address, such as 192.0.2.1 or 192.0.2.0/24' }
+
 const forms: Readonly<Record<string, TextForm>> = {
+  inet: network,
+  cidr: network,
+  ...Object.fromEntries(['int4', 'int8', 'num', 'ts', 'tstz', 'date'].flatMap((of) => [[`${of}range`, range], [`${of}multirange`, ranges]])),
   uuid: { fits: (text) => uuid.test(text), description: 'a UUID' },
   date: { fits: isMoment, description: 'a date, such as 2026-01-31' },
   'timestamp with time zone': moment,
@@ -234,6 +244,12 @@ export function formOf (type: string): TextForm | undefined {
 
 /** PostgreSQL accepts hyphens between any groups of four digits, no hyphens, and braces around the whole. */
 const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4})$/i
+
+/** PostgreSQL accepts fewer than four numbers in networks. */
+function isNetwork (text: string): boolean {
+  const [, address] = /^([\da-f.:]+)(?:\/\d{1,3})?$/i.exec(text) ?? []
+  return address !== undefined && (address.includes(':') || address.split('.').every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255))
+}
 
 /** PostgreSQL's special date and time values. */
 const words = /^\s*(?:[+-]?infinity|epoch|now|today|tomorrow|yesterday)\b/i

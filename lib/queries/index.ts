@@ -63,6 +63,7 @@ class TableQuery implements CompiledQuery {
   readonly resultKind: CompiledQuery['resultKind']
   readonly references: CompiledQuery['references']
   readonly inputPointers: CompiledQuery['inputPointers']
+  readonly checkedColumns: NonNullable<CompiledQuery['checkedColumns']>
   readonly parameters: CompiledQuery['parameters']
   readonly cursorMembers: CompiledQuery['cursorMembers']
   readonly bind: CompiledQuery['bind']
@@ -73,7 +74,7 @@ class TableQuery implements CompiledQuery {
     this.key = alias ?? table.name
     this.table = table.name
     this.write = kind !== 'select'
-    this.tenantScoped = subject.tenantScoped || operation.tenantScoped === true
+    this.tenantScoped = subject.tenantScoped || (operation.tenantKeys ?? []).length > 0
     this.reads = readsOf(full, catalogue)
     this.writes = kind === 'select' ? [] : writesOf(table, kind === 'delete' ? 'delete' : 'update', catalogue)
     this.missing = operation.missing
@@ -81,6 +82,7 @@ class TableQuery implements CompiledQuery {
     this.resultKind = operation.resultKind
     this.references = Object.freeze(uniqueReferences(operation.references))
     this.inputPointers = operation.inputPointers ?? new Map()
+    this.checkedColumns = operation.tenantKeys?.map(({ columns }) => columns) ?? []
     this.parameters = operation.parameters ?? {}
     this.cursorMembers = operation.cursorMembers ?? []
     this.bind = operation.bind

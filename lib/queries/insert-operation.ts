@@ -90,7 +90,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     missing: conflict === undefined ? 'notFound' : 'conflict',
     references: [...input.references, ...references],
     inputPointers: new Map([...input.inputPointers, ...inputPointers]),
-    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    tenantKeys: tenantKeys(table, context.catalogue),
     bind
   }
 }

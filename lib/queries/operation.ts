@@ -1,4 +1,5 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
+import type { ForeignKey } from '../database/catalogue.js'
 import type { CompiledQuery } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
@@ -8,8 +9,8 @@ import type { QueryContext } from './context.js'
 export interface CompiledOperation extends
   Pick<CompiledQuery, 'resultKind' | 'missing' | 'references' | 'bind'>,
   Partial<Pick<CompiledQuery, 'inputPointers' | 'parameters' | 'cursorMembers'>> {
-  /** The write reads tenants' rows in other tables than its own. */
-  readonly tenantScoped?: boolean
+  /** The references whose tenant the write checks: it reads these tables too. Default: none. */
+  readonly tenantKeys?: readonly ForeignKey[]
 }
 
 /** The reasons of the members of a `select`'s rows; `operation` is one with its article. */

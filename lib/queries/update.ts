@@ -35,7 +35,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     missing: 'notFound',
     references: [...subject.references, ...input.references],
     inputPointers: input.inputPointers,
-    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    tenantKeys: tenantKeys(table, context.catalogue),
     bind: (scope) => {
       const [row] = input.read(scope).rows
       return variants(scope, { row: row!.bound, rows: '', count: 1 })

@@ -5,7 +5,7 @@ import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
-import { ColumnsError } from '../database/failures.js'
+import { ColumnsError, withReferences } from '../database/failures.js'
 import { failure, isFailure } from '../errors.js'
 import { expressionFaults, type PlaceOf } from '../expressions/condition.js'
 import { formOf, maxResultBytes } from '../expressions/result.js'
@@ -271,9 +271,11 @@ function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string
 }
 
 /** The database knows only the columns. */
-export function atInputPointers (error: unknown, { table, resultKind, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
-  if (bound === null) return error
-  if (bound.failure !== undefined) return bound.failure(error)
+export function atInputPointers (raised: unknown, compiled: CompiledQuery, bound: BoundQuery | null): unknown {
+  if (bound === null) return raised
+  if (bound.failure !== undefined) return bound.failure(raised)
+  const { table, resultKind, inputPointers, checkedColumns = [] } = compiled
+  const error = withReferences(raised, table, checkedColumns.filter((columns) => columns.some((column) => inputPointers.has(column))))
   // For an array of records, the database does not report the record.
   if (!(error instanceof ColumnsError) || error.table !== table || (bound.resultKind ?? resultKind) !== resultKind) return error
   return error.at(inputPointers)

@@ -4,6 +4,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
 const tables = [
+  "create domain shelf as text check (value <> 'forbidden') not null",
   `create table books (id int primary key, isbn text unique, title text not null check (title <> 'forbidden'), pages smallint,
     born date, tenant_id text, constraint together unique (tenant_id, pages))`,
   'create table reviews (id int primary key, book_id int references books (id))',
@@ -44,6 +45,12 @@ test('a constraint error names the columns and no values', (t) =>
       code: 'TENANTRY_CONSTRAINT_VIOLATED',
       details: [{ path: '/title', keyword: 'check' }]
     })
+    for (const [value, keyword] of [["'forbidden'", 'check'], ['null', 'required']]) {
+      t.match(await refused(`select ${value}::shelf::text`), {
+        code: 'TENANTRY_CONSTRAINT_VIOLATED',
+        details: [{ path: '', message: 'a value does not satisfy the rules of its type "shelf"', keyword }]
+      })
+    }
     t.match(await refused('insert into reviews values (2, 9)'), {
       code: 'TENANTRY_CONSTRAINT_VIOLATED',
       details: [{ path: '/book_id', keyword: 'foreignKey' }]
