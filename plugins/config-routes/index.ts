@@ -9,6 +9,7 @@ import { definePlugin, optional, requirePlugin } from '../../lib/plugin/define.j
 import { list, record } from '../../lib/plugin/options.js'
 import { pointerTo } from '../../lib/schema/faults.js'
 import { workflowsOf } from '../../lib/workflows/index.js'
+import { exposedTables } from './exposed-tables.js'
 import { createGeneration, mountRoutes, readinessOf } from './routes.js'
 import { servingOf } from './serving.js'
 import { webhookDeduplicationOf } from './webhook-deduplication.js'
@@ -82,7 +83,9 @@ export default definePlugin<ConfigRoutesOptions>({
       end()
       generation.close()
     })
-    requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
+    const compiled = generation.routes.map(({ compiled }) => compiled)
+    requirePlugins(app, compiled)
+    for (const warning of exposedTables(compiled, app.engine.catalogue)) app.log.warn(warning)
 
     const deduplication = webhookDeduplicationOf(app)
     return async (group) => {

@@ -45,7 +45,9 @@ export async function applyMigrations (session: MigrationSession, options: Apply
   const made = new Set<string>()
   for (;;) {
     const { migration, warnings } = await session.transaction((transaction) => planNext(transaction, { ...options, made }))
-    if (migration === undefined) return { names: applied.map(({ name }) => name), warnings }
+    if (migration === undefined) {
+      return { names: applied.map(({ name }) => name), warnings: [...applied.flatMap(({ notes = [] }) => notes), ...warnings] }
+    }
     const repeated = applied.some(({ steps }) => JSON.stringify(steps) === JSON.stringify(migration.steps))
     if (repeated) throw new Error(`the migration ${migration.name} was applied, but the database still lacks it`)
     for (const [index, step] of migration.steps.entries()) {

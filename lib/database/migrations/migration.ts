@@ -11,11 +11,13 @@ export interface PlannedMigration {
   readonly tables: readonly string[]
   /** Whether routes wait for it. Other migrations only harden a working database. */
   readonly required: boolean
+  /** Effects on the application's own objects, for the log. Default: none. */
+  readonly notes?: readonly string[]
 }
 
 export interface MigrationPlan {
   readonly migrations: readonly PlannedMigration[]
-  /** Declarations that the migrations do not apply, and statements that this role may not run. */
+  /** Declarations that the migrations do not apply, statements that this role may not run, and the migrations' notes. */
   readonly warnings: readonly string[]
   /** Every table that the server or the document needs, and whether it exists. */
   readonly tables: Readonly<Record<string, boolean>>

@@ -6,7 +6,7 @@ import { identifier, literal, qualified } from '../sql.js'
 import { isWatchable, triggerStatements, type WatchedTables } from './change-triggers.js'
 import { type AppliedMigration, appliedMigrations, inspect, type Inspection } from './inspection.js'
 import type { MigrationPlan, PlannedMigration } from './migration.js'
-import { disableStatements, noSecurity, policyStatements, renewStatements } from './policies.js'
+import { accessPolicy, disableStatements, noSecurity, policyStatements, renewStatements, type Security } from './policies.js'
 import { change, madeBy, make, type MigrationStep, stepSql, systemSteps } from './steps.js'
 import { systemMigrations } from './system/index.js'
 import { isOfRoleTables, roleTableMigrations } from './system/role-tables.js'
@@ -53,7 +53,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   ]
   return {
     migrations: named(drafts, inspection.applied),
-    warnings,
+    warnings: [...warnings, ...drafts.flatMap(({ notes = [] }) => notes)],
     tables: Object.fromEntries([
       ...wantedSystemMigrations(options).flatMap(({ tables }) => tables).map((name) => [name, inspection.systemTables.has(name)]),
       ...[...options.wanted.keys()].map((name) => [name, inspection.catalogue.tables.has(name)])
@@ -276,13 +276,25 @@ function changeDraft (
 
 /** Existing tenant-scoped tables, declared or not, without a policy; and all tables with policies of an earlier version. */
 function policyDraft (inspection: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
+  const notes: string[] = []
   const found = securable(inspection, options).map(({ name, quoted, type, state }) => {
-    return { name, quoted, statements: policyStatements(quoted, type, state), isOwned: state.owned }
+    const statements = policyStatements(quoted, type, state)
+    if (statements.length > 0 && state.owned) notes.push(...ownPolicies(name, state))
+    return { name, quoted, statements, isOwned: state.owned }
   })
   const own = inspection.tenantOwned.map(({ quoted, security }) => {
     return { name: quoted, quoted, statements: renewStatements(quoted, 'text', security), isOwned: true }
   })
-  return changeDraft('isolate', 'policy that isolates tenants', [...found, ...own], options.rowLevelSecurity, options, warnings)
+  const drafts = changeDraft('isolate', 'policy that isolates tenants', [...found, ...own], options.rowLevelSecurity, options, warnings)
+  return drafts.map((draft) => ({ ...draft, ...notes.length > 0 && { notes } }))
+}
+
+/** Before, they did not bind the owner of the table, which is often the server's role. */
+function ownPolicies (table: string, { policies }: Security): string[] {
+  const own = policies.filter(({ name, permissive }) => permissive && name !== accessPolicy).map(({ name }) => `"${name}"`)
+  if (own.length === 0) return []
+  const subject = own.length === 1 ? `the policy ${own[0]}` : `the policies ${own.join(', ')}`
+  return [`${table}: ${subject} of the application will bind the server too, which then lacks the rows that it hides: drop policies that tenants replace`]
 }
 
 /** Triggers on watched tables. Routes do not wait for them: watches are rejected until they exist. */

@@ -112,13 +112,19 @@ test('existing tables get policies too, in addition to their own', async (t) => 
     create policy own on guarded using (owner = 'me');
     create table shared (id int);
     create view seen as select * from plain`)
+  const warnings: string[] = []
   const engine = await openEngine(t, {
     provider: 'postgres',
-    postgres: { connectionString: database.connectionString, rowLevelSecurity: true }
+    postgres: { connectionString: database.connectionString, rowLevelSecurity: true },
+    log: { info () {}, warn: (_object, message) => warnings.push(message) }
   })
   t.strictSame(await engine.pendingMigrations(), [...systemNames, nameAfterSystem('isolate_guarded_plain_typed')])
+  const warning = /^guarded: the policy "own" of the application will bind the server too.*: drop policies that tenants replace$/
+  t.match((await engine.migration.plan()).warnings, [warning])
   await engine.migration.apply()
   t.strictSame(await engine.pendingMigrations(), [])
+  t.strictSame((await engine.migration.plan()).warnings, [], 'only before the change')
+  t.match(warnings, [/not migrated/, warning], 'the log has it too')
   const uuid = '00000000-0000-4000-8000-000000000001'
   await database.admin(
     `insert into plain values (1, 'a'), (2, 'b'); insert into typed values (1, '${uuid}'), (2, gen_random_uuid()); insert into guarded values (1, 'a', 'me'), (2, 'a', 'you'), (3, 'b', 'me')`
