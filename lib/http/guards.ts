@@ -153,7 +153,7 @@ function asksForCaller ({ access, permissions = [], permission }: RequiredAccess
 }
 
 function tooEarly (route: string, guard: Guard): string {
-  return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which therefore does not guard it: register and await the plugin first`
+  return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which therefore does not guard it: register and await the plugin first. In a server of createServer, declare the route within a plugin: app.register(async (app) => { ... })`
 }
 
 function outside (route: string, { access, permissions, permission }: RequiredAccess): string {

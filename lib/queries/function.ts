@@ -71,7 +71,7 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
   }
   if (found.refused !== null) return { at: [], reason: `${signature(found)} cannot be called: ${found.refused}` }
   if (declared.returns !== undefined && normal(declared.returns) !== normal(found.returns)) {
-    return { at: ['returns'], reason: `${signature(found)} returns ${found.returns}` }
+    return { at: ['returns'], reason: `${signature(found)} returns ${found.returns} in the database: write this type in \`returns\`` }
   }
   const missing = (declared.tables ?? []).findIndex((table) => !catalogue.tables.has(table))
   if (missing !== -1) {

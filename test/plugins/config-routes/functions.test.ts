@@ -368,7 +368,7 @@ test('a function that differs from its declaration or is unsafe is a fault of th
     [
       { stock_of: { arguments: { wanted: 'integer' }, returns: 'text' } },
       undefined,
-      '/functions/stock_of/returns: stock_of(wanted integer) returns bigint'
+      '/functions/stock_of/returns: stock_of(wanted integer) returns bigint in the database: write this type in `returns`'
     ],
     [
       { stock_of: { arguments: { wanted: 'integer' }, tables: ['item'] } },
