@@ -50,8 +50,7 @@ export class ColumnsError extends TenantryError {
 
 /** Adds the columns to the error of a compiled write that refers to no row of the tenant: PostgreSQL does not name them. */
 export function withReferences (error: unknown, table: string, references: readonly (readonly string[])[]): unknown {
-  if (references.length === 0 || !isFailure(error, 'constraintViolated')) return error
-  if (!(error.cause instanceof DatabaseRefusal) || error.cause.state !== '21000') return error
+  if (references.length === 0 || !isFailure(error, 'constraintViolated') || sqlStateOf(error.cause) !== '21000') return error
   const message = `the reference by ${references.map((columns) => columns.join(', ')).join(' or by ')} in ${table} would have no matching row`
   return new ColumnsError(
     catalogue.constraintViolated,
