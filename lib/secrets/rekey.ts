@@ -23,32 +23,40 @@ export interface RekeyResult {
 
 /** Can be repeated: values under the current key are left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
-  let unreadable: RekeyResult['unreadable'][number][] = []
   const sources = tables.map((table) => keyedRows(db, cipher, table))
   let moved = 0
+  let unreadable: RekeyResult['unreadable'] = []
   // Values after their grace period are not used any more, and their master key may be lost.
   await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null })
     .where('previous_valid_until', '<=', sql<Date>`now()`).execute()
   await db.deleteFrom('tenantry.secret_earlier_values').where('valid_until', '<=', sql<Date>`now()`).execute()
   for (let pass = 1; pass <= maxPasses; pass++) {
-    unreadable = []
-    let left = 0
-    for (const source of sources) {
-      for await (const { tenant, key, move } of source.rows()) {
-        try {
-          if (await move()) moved++
-          else left++
-        } catch (error) {
-          if (!(error instanceof SecretUnreadable)) throw error
-          unreadable.push({ tenant, key, reason: error.message })
-        }
-      }
-    }
-    if (left > 0) continue
+    const result = await moveRows(sources)
+    moved += result.moved
+    unreadable = result.unreadable
+    if (result.changed > 0) continue
     const counts = await Promise.all(sources.map((source) => source.count()))
     if (counts.reduce((sum, count) => sum + count) <= unreadable.length) return { moved, unreadable, unfinished: false }
   }
   return { moved, unreadable, unfinished: true }
+}
+
+/** Moves each row once. `changed`: the rows that changed meanwhile, which the next pass moves. */
+async function moveRows (sources: readonly ReturnType<typeof keyedRows>[]) {
+  let [moved, changed] = [0, 0]
+  const unreadable: RekeyResult['unreadable'][number][] = []
+  for (const source of sources) {
+    for await (const { tenant, key, move } of source.rows()) {
+      try {
+        if (await move()) moved++
+        else changed++
+      } catch (error) {
+        if (!(error instanceof SecretUnreadable)) throw error
+        unreadable.push({ tenant, key, reason: error.message })
+      }
+    }
+  }
+  return { moved, changed, unreadable }
 }
 
 const batchSize = 100 // rows; at most 13 MB of values

@@ -46,7 +46,7 @@ export function createTenantValues (
 
   async function load (tenant: Owner): Promise<CachedValues> {
     const values = new Map<string, string | null>()
-    const previous = new Map<string, EarlierValue[]>()
+    const previous = new Map<string, readonly EarlierValue[]>()
     const expiries = new Map<string, number>()
     const expired: string[] = []
     const time = now()
@@ -78,17 +78,21 @@ export function createTenantValues (
           expiries.set(key, expiresAt.getTime())
           nextExpiry = Math.min(nextExpiry, expiresAt.getTime())
         }
-        for (const sealed of [...latestOf(row), ...earlier.get(key) ?? []]) {
-          if (sealed.validUntil.getTime() <= time) continue
-          const before = read(tenant, key, sealed.version, sealed.value)
-          if (before === undefined) continue
-          previous.set(key, [...previous.get(key) ?? [], { value: before, until: sealed.validUntil.getTime() }])
-          weight += before.length
-        }
+        const accepted = acceptedOf(tenant, [...latestOf(row), ...earlier.get(key) ?? []], time)
+        if (accepted.length > 0) previous.set(key, accepted)
+        for (const before of accepted) weight += before.value.length
       }
     }
     if (expired.length > 0) emitExpired(tenant, expired)
     return { values, previous, expiries, nextExpiry, weight }
+  }
+
+  /** The earlier values that are accepted at this time. */
+  function acceptedOf (tenant: Owner, sealed: readonly EarlierRow[], time: number): EarlierValue[] {
+    return sealed.filter(({ validUntil }) => validUntil.getTime() > time).flatMap(({ key, version, value: ciphertext, validUntil }) => {
+      const value = read(tenant, key, version, ciphertext)
+      return value === undefined ? [] : [{ value, until: validUntil.getTime() }]
+    })
   }
 
   function read (tenant: Owner, key: string, version: number, ciphertext: Buffer): string | undefined {
