@@ -27,7 +27,7 @@ const patienceFactor = 2 // times the longest statement of a request: a longer l
 const poolerWarningPauseMs = 10_000 // ms between warnings, because each request would write the same line
 const lostSetting =
   `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
-  `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
+  `The settings postgres.preparedStatements and postgres.rowLevelSecurity describe the use of sessions: ${poolerAdvice}`
 
 export function createPoolEngine (
   connections: Connections,

@@ -66,8 +66,8 @@ export function refusedIndex (
 ): string | null {
   if (unique && (keyColumns === null || keyColumns.some((column) => !columns.includes(column)))) {
     return keyColumns === null
-      ? 'an expression tells its partitions, so that it can have no unique key'
-      : `a unique key of it must have the columns (${keyColumns.join(', ')}), which tell the partitions`
+      ? 'an expression defines its partitions, so it cannot have a unique key'
+      : `a unique key of it must have the columns (${keyColumns.join(', ')}), which define the partitions`
   }
   return refusedTree(tables)
 }

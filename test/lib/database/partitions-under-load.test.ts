@@ -124,6 +124,6 @@ test('a partitioned table rejects unsupported declarations with the reason', asy
   const { warnings } = await engine.migration.plan()
   t.match(
     warnings.join('\n'),
-    /notes is partitioned, has rows and lacks the unique key \("tenant_id", "title"\): a unique key of it must have the columns \(id\), which tell the partitions/
+    /notes is partitioned, has rows and lacks the unique key \("tenant_id", "title"\): a unique key of it must have the columns \(id\), which define the partitions/
   )
 })
