@@ -14,11 +14,13 @@ export interface Reading {
   readonly env: Env
   /** Settings are resolved in members without other templates. Default: true; a tenant's document is kept as it is written. */
   readonly settings?: boolean
+  /** Texts are as they should be: none is a template. Default: false. */
+  readonly resolved?: boolean
 }
 
 /** The result of a value; unusable after faults. */
 export function read (schema: SchemaNode, value: unknown, pointer: string, reading: Reading): unknown {
-  return readNode(schema, value, pointer, { ...reading, definitions: new Map(), resolved: false })
+  return readNode(schema, value, pointer, { resolved: false, ...reading, definitions: new Map() })
 }
 
 /** The same with the schema's type; undefined after faults. */

@@ -65,31 +65,34 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
     for (const other of after) refuseLater(app, other, name)
-    const endpoints = await settingUp(name, () => setup(app, options))
+    const endpoints = await adding(name, 'members', () => setup(app, options))
     if (!addsEndpoints || endpoints === undefined) return
-    await app.register(async (group) => {
+    await adding(name, 'endpoints', () => app.register(async (group) => {
       equip(group)
       compileLazily(group)
       closeQueries(group)
       // The responses of these endpoints contain data of one caller. A cacheable endpoint overrides the header.
       group.addHook('onRequest', noStore)
       await endpoints(group.withTypeProvider<SchemaTypes>())
-    }, registerOptionsOf(options))
+    }, registerOptionsOf(options)))
   }
   orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })
   return fp(plugin, { name: fastifyNameOf(name), fastify: '5.x', dependencies: new Dependencies(name, dependencies) })
 }
 
-/** Fastify's error for a member that the app has already names neither the plugin nor a way out. */
-async function settingUp<Result> (name: string, setup: () => Result | Promise<Result>): Promise<Result> {
+/** Fastify's errors for members and routes that the app has already name neither the plugin nor a way out. */
+const remedies: ReadonlyMap<unknown, string> = new Map([
+  ['FST_ERR_DEC_ALREADY_PRESENT', ' Register the plugin once, in the outermost context that uses it, or rename your own decorator'],
+  ['FST_ERR_DUPLICATED_ROUTE', '. Register the plugin once, or with a `prefix`']
+])
+
+async function adding<Result> (name: string, parts: string, add: () => Result | PromiseLike<Result>): Promise<Result> {
   try {
-    return await setup()
+    return await add()
   } catch (cause) {
-    if (!(cause instanceof Error) || codeOf(cause) !== 'FST_ERR_DEC_ALREADY_PRESENT') throw cause
-    throw new Error(
-      `the plugin "${pathOf(name)}" cannot add its members to the app: ${cause.message} Register the plugin once, in the outermost context that uses it, or rename your own decorator`,
-      { cause }
-    )
+    const remedy = cause instanceof Error ? remedies.get(codeOf(cause)) : undefined
+    if (!(cause instanceof Error) || remedy === undefined) throw cause
+    throw new Error(`the plugin "${pathOf(name)}" cannot add its ${parts} to the app: ${cause.message}${remedy}`, { cause })
   }
 }
 

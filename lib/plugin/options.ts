@@ -9,6 +9,8 @@ export interface OptionCheck {
   (value: unknown): string | undefined
   /** The names of the members, for options that are objects. They show which option a misplaced name belongs to. */
   readonly members?: readonly string[]
+  /** The plugin cannot do without the option. Default: false. */
+  readonly isRequired?: boolean
 }
 
 export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
@@ -49,15 +51,39 @@ export function oneOf (...names: readonly string[]): OptionCheck {
   }
 }
 
+/** An object with these methods, such as a store of the app's own. */
+export function withMethods<Methods extends object> (...names: ReadonlyArray<keyof Methods & string>): OptionCheck {
+  return (value) =>
+    isRecord(value) && names.every((name) => typeof value[name] === 'function')
+      ? undefined
+      : `expected an object with the methods ${names.join(', ')}`
+}
+
+/** A member of a section that the plugin cannot do without. */
+export function required (schema: SchemaNode): OptionCheck {
+  return Object.assign(section(schema), { isRequired: true })
+}
+
+/** The option `config` of plugins. */
+export const checkedConfig: OptionCheck = (value) =>
+  isRecord(value) && isRecord(value['tenancy']) && isRecord(value['pagination']) && Array.isArray(value['routes'])
+    ? undefined
+    : 'expected the result of checkConfig'
+
 /** A section of the document, or a member of a section. Templates are plain text here: the caller has resolved its settings. */
 export function section (schema: SchemaNode): OptionCheck {
   return Object.assign((value: unknown) => {
     const faults = new FaultList()
-    read(schema, value, '', { faults, env: {}, settings: false })
+    readSection(schema, value, '', faults)
     return faults.faults.length === 0
       ? undefined
       : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')
   }, { members: Object.keys(schema.properties ?? {}) })
+}
+
+/** Adds the faults of a section that a plugin checks further. */
+export function readSection (schema: SchemaNode, value: unknown, pointer: string, faults: FaultList): void {
+  read(schema, value, pointer, { faults, env: {}, resolved: true })
 }
 
 /** One check for each member of a section whose members are the plugin's options. */
@@ -74,13 +100,17 @@ const ofEndpoints: Readonly<Record<string, OptionCheck>> = { routes: flag, prefi
 /** Throws one error that names the plugin and each option that is unknown or wrong. */
 export function checkOptions (plugin: string, own: Readonly<Record<string, OptionCheck>>, options: object, hasRoutes: boolean): void {
   const checks = hasRoutes ? { ...ofEndpoints, ...own } : own
+  const given: Readonly<Record<string, unknown>> = { ...options }
   const faults: string[] = []
-  for (const [name, value] of Object.entries(options)) {
+  for (const [name, value] of Object.entries(given)) {
     if (!Object.hasOwn(checks, name)) faults.push(`unknown option "${name}"${hintFor(name, checks)}`)
     else if (value !== undefined) {
       const fault = checks[name]?.(value)
       if (fault !== undefined) faults.push(`${name}${shown(value)}: ${fault}`)
     }
+  }
+  for (const [name, { isRequired = false }] of Object.entries(checks)) {
+    if (isRequired && given[name] === undefined) faults.push(`missing option "${name}"`)
   }
   if (faults.length > 0) throw new Error(`the plugin "${plugin}": ${faults.join('; ')}`)
 }

@@ -5,10 +5,10 @@ import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/documen
 import type { Claims } from '../../lib/expressions/types.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, readSection, record, text } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { FaultList } from '../../lib/schema/faults.js'
-import type { AuthProviders } from '../../lib/schema/tokens.js'
+import { type AuthProviders, AuthProviders as ProvidersSection } from '../../lib/schema/tokens.js'
 import { type Access, accessLevels, requireCaller, requirePermissions } from './access.js'
 import { type Callers, createCallers } from './callers.js'
 import { createCredentials, type Credentials } from './credentials.js'
@@ -128,6 +128,8 @@ function ownKeysOf (
 /** Throws a ConfigError that lists every fault. */
 function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record<string, CompleteAuthProvider>> {
   const faults = new FaultList()
+  readSection(ProvidersSection, authProviders, '/authProviders', faults)
+  faults.throwIfAny()
   const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
   faults.throwIfAny()
   return providers

@@ -2,9 +2,10 @@
 import { createHmac, createPublicKey } from 'node:crypto'
 import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { checkJwt } from '../../lib/document/rules/auth.js'
+import { readSection } from '../../lib/plugin/options.js'
 import type { Settable } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
-import { type Jwt, maxPreviousSecrets, minSecretLength } from '../../lib/schema/tokens.js'
+import { type Jwt, Jwt as JwtSection } from '../../lib/schema/tokens.js'
 import { tokenInvalid } from './errors.js'
 
 /** The document's `jwt` section. */
@@ -22,16 +23,10 @@ export interface Keys {
 /** Throws a ConfigError for every invalid member of `jwt`; the rules are those of the document. */
 export function keysOf (jwt: JwtOptions): Keys {
   const faults = new FaultList()
-  const { secret, previousSecrets = [], publicKey, privateKey, expiresIn = 1, maxLifetime = 1 } = jwt
+  const { secret, previousSecrets = [], publicKey, privateKey } = jwt
+  readSection(JwtSection, jwt, '/jwt', faults)
+  faults.throwIfAny()
   const algorithm = checkJwt(jwt, faults)
-  const refuseShort = (text: string, pointer: string) => {
-    if (text.length < minSecretLength) faults.add(pointer, `expected at least ${minSecretLength} characters`)
-  }
-  if (secret !== undefined) refuseShort(secret, '/jwt/secret')
-  for (const [index, text] of previousSecrets.entries()) refuseShort(text, `/jwt/previousSecrets/${index}`)
-  if (previousSecrets.length > maxPreviousSecrets) faults.add('/jwt/previousSecrets', `expected at most ${maxPreviousSecrets} secrets`)
-  if (!(expiresIn > 0)) faults.add('/jwt/expiresIn', 'expected a number of seconds above 0')
-  if (!(maxLifetime > 0)) faults.add('/jwt/maxLifetime', 'expected a number of seconds above 0')
   faults.throwIfAny()
   return publicKey === undefined
     ? { algorithm, verifying: secret === undefined ? previousSecrets : [secret, ...previousSecrets], signing: secret }

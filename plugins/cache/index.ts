@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from '../../lib/cache/store.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { membersOf, record } from '../../lib/plugin/options.js'
+import { membersOf, withMethods } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
 import { atMostEvery } from '../../lib/time/spans.js'
@@ -32,7 +32,7 @@ export interface CacheOptions extends CacheBounds {
 export default definePlugin<CacheOptions>({
   name: 'cache',
   routeDependencies: ['database', 'auth'],
-  options: { ...membersOf(CacheStoreSection), store: record },
+  options: { ...membersOf(CacheStoreSection), store: withMethods<CacheStore>('get', 'set', 'invalidate', 'delete', 'clear', 'keys', 'stats', 'ping', 'close') },
   async setup (app, options) {
     const store = options.store ?? await createStore(app, options)
     app.decorate('cache', store)

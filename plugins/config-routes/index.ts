@@ -6,7 +6,7 @@ import { type ConnectorSet, platformConnectors } from '../../lib/connectors/inde
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { setting } from '../../lib/expressions/environment.js'
 import { definePlugin, optional, requirePlugin } from '../../lib/plugin/define.js'
-import { list, record } from '../../lib/plugin/options.js'
+import { checkedConfig, list, record } from '../../lib/plugin/options.js'
 import { pointerTo } from '../../lib/schema/faults.js'
 import { workflowsOf } from '../../lib/workflows/index.js'
 import { exposedTables } from './exposed-tables.js'
@@ -43,7 +43,7 @@ export default definePlugin<ConfigRoutesOptions>({
     workflows: list,
     credentials: record,
     customIntegrations: list,
-    config: record,
+    config: checkedConfig,
     connectors: record,
     env: record
   },

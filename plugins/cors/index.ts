@@ -12,7 +12,7 @@ import { createOriginMatch } from '../../lib/http/origins.js'
 import { isTenantId, type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
-import { membersOf } from '../../lib/plugin/options.js'
+import { membersOf, required } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Cors, Cors as CorsSection } from '../../lib/schema/server.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
@@ -48,7 +48,7 @@ export default definePlugin<CorsOptions>({
   name: 'cors',
   optional: ['auth', 'database', 'tenancy', 'tenant-config'],
   observesRoutes: true,
-  options: membersOf(CorsSection),
+  options: { ...membersOf(CorsSection), origins: required(CorsSection.properties.origins) },
   async setup (app, options) {
     // It would throw outside of any promise.
     if (app.hasPlugin('@fastify/cors')) {

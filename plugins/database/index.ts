@@ -3,6 +3,7 @@
  * all servers. It connects while it registers: an app without its database does not start.
  */
 import type { Kysely } from 'kysely'
+import { Type } from 'typebox'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import { createEngine, type EngineOptions } from '../../lib/database/index.js'
@@ -12,8 +13,11 @@ import { openFirestore } from '../../lib/firestore/open.js'
 import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
 import { watchRoutes } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { oneOf, record, section } from '../../lib/plugin/options.js'
-import { Embedded, Postgres } from '../../lib/schema/database.js'
+import { oneOf, section } from '../../lib/plugin/options.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
+import { Embedded, Firebase, Postgres } from '../../lib/schema/database.js'
+import { Realtime } from '../../lib/schema/realtime.js'
+import { Tables } from '../../lib/schema/table.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -33,6 +37,10 @@ export interface DatabaseOptions extends Omit<EngineOptions, 'log'> {
   readonly firebase?: FirestoreOptions | undefined
 }
 
+const TableName = Type.String({ minLength: 1, maxLength: 63 })
+const RoleTables = ClosedObject({ roles: TableName, permissions: TableName, userRoles: TableName })
+const VectorTable = ClosedObject({ dimensions: Type.Integer({ minimum: 1, maximum: 2000 }) })
+
 export default definePlugin<DatabaseOptions>({
   name: 'database',
   after: ['stop'],
@@ -40,12 +48,12 @@ export default definePlugin<DatabaseOptions>({
     provider: oneOf('postgres', 'embedded'),
     postgres: section(Postgres('PostgreSQL.')),
     embedded: section(Embedded),
-    tables: record,
-    roleTables: record,
-    vectorTable: record,
-    watched: record,
+    tables: section(Tables),
+    roleTables: section(RoleTables),
+    vectorTable: section(VectorTable),
+    watched: section(Realtime.properties.tables),
     migrate: oneOf('auto', 'manual'),
-    firebase: record
+    firebase: section(Firebase)
   },
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)

@@ -11,7 +11,7 @@ import { fileRulesOf } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, type ClockOption, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, membersOf, section, text, whole, withMethods } from '../../lib/plugin/options.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -41,7 +41,7 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'>, 
   /** Milliseconds over which an upload must bring 1 KB a second, 100 to 600,000. Default: 30,000. */
   readonly slowMs?: number | undefined
   /** Fastify's prefix of the endpoints. Default: none. */
-  readonly prefix?: string | undefined
+  readonly prefix?: string
 }
 
 const everyMs = 60_000 // ms between two sweeps
@@ -61,7 +61,7 @@ export default definePlugin<FilesOptions>({
     ...membersOf(FilesSchema),
     storageProvider: section(StorageProvider),
     s3: section(S3),
-    store: record,
+    store: withMethods<ObjectStore>('put', 'get', 'stat', 'copy', 'delete', 'list', 'sign', 'check', 'close'),
     masterKey: text,
     previousKeys: text,
     slowMs: whole(100, 600_000),

@@ -2,11 +2,13 @@
  * Declared calls to other services: `app.integrations` and its endpoint. It rejects with a ConfigError that lists every fault of the
  * sections.
  */
+import { Type } from 'typebox'
 import { type ConnectorsDocument, type ConnectorSet, platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
 import type { Env } from '../../lib/expressions/environment.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, type ClockOption, list, record } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, record, section } from '../../lib/plugin/options.js'
+import { Credentials, CustomIntegrations } from '../../lib/schema/integrations.js'
 import { whenGone } from '../tenancy/gone.js'
 import { sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
@@ -30,7 +32,14 @@ export default definePlugin<IntegrationsOptions>({
   dependencies: ['database', 'tenancy', 'outbound'],
   optional: ['secrets', 'tenant-config'],
   routeDependencies: ['auth'],
-  options: { credentials: record, customIntegrations: list, env: record, overridableEnv: list, connectors: record, now: callback },
+  options: {
+    credentials: section(Credentials),
+    customIntegrations: section(CustomIntegrations),
+    env: record,
+    overridableEnv: section(Type.Array(Type.String())),
+    connectors: record,
+    now: callback
+  },
   setup (
     app,
     {

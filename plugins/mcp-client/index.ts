@@ -2,10 +2,11 @@
  * Tools of other MCP servers, which the platform's document names: `app.mcpServers`, and the endpoints under `/agent/mcp`.
  * Models may call these tools too.
  */
+import { Type } from 'typebox'
 import { checkMcpServers } from '../../lib/document/rules/agent.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whenStopping } from '../../lib/plugin/lifecycle.js'
-import { callback, type ClockOption, list, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, section, whole } from '../../lib/plugin/options.js'
 import { McpServer } from '../../lib/schema/agent.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { whenGone } from '../tenancy/gone.js'
@@ -20,8 +21,8 @@ export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolR
 const closeTime = 5000 // ms for a process to end in favour of another one, after its last call
 
 export interface McpClientOptions extends ClockOption {
-  /** The document's `agent.mcpServers`. */
-  readonly servers: readonly McpServer[]
+  /** The document's `agent.mcpServers`. Default: none. */
+  readonly servers?: readonly McpServer[] | undefined
   /** Child processes at the same time. Default: 8. */
   readonly maxProcesses?: number | undefined
 }
@@ -31,8 +32,8 @@ export default definePlugin<McpClientOptions>({
   dependencies: ['database', 'tenancy', 'tools'],
   routeDependencies: ['auth'],
   optional: ['metrics'],
-  options: { servers: list, maxProcesses: whole(1, 1000), now: callback },
-  async setup (app, { servers, maxProcesses = 8, now }) {
+  options: { servers: section(Type.Array(McpServer)), maxProcesses: whole(1, 1000), now: callback },
+  async setup (app, { servers = [], maxProcesses = 8, now }) {
     withoutFaults((faults) => checkMcpServers(servers, faults))
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()

@@ -2,9 +2,10 @@
  * The MCP server of an app, at `POST /mcp`. Routes with `mcp` are tools and resources; the document declares prompts. There are no
  * sessions. A call runs its route in this process, with the identity of the caller.
  */
+import { Type } from 'typebox'
 import { checkMcp } from '../../lib/document/rules/agent.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { list, membersOf, text } from '../../lib/plugin/options.js'
+import { membersOf, required, section, text } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Mcp, Mcp as McpSection } from '../../lib/schema/mcp.js'
 import { mcpRoutes } from './routes.js'
@@ -23,7 +24,7 @@ export default definePlugin<McpOptions>({
   dependencies: ['auth', 'tools'],
   routeDependencies: ['auth'],
   optional: ['cors', 'embeddings', 'tenancy'],
-  options: { ...membersOf(McpSection), name: text, issuers: list },
+  options: { ...membersOf(McpSection), url: required(McpSection.properties.url), name: text, issuers: section(Type.Array(Type.String())) },
   async setup (app, { name = 'API', issuers = [], ...section }) {
     withoutFaults((faults) => checkMcp(section, faults))
     const { url, documents = false } = section

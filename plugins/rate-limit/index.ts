@@ -8,7 +8,7 @@ import { trustsTenantHeader } from '../../lib/http/account.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, type ClockOption, flag, membersOf, record } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, membersOf, withMethods } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { RateLimit as RateLimitSection } from '../../lib/schema/limits.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -51,7 +51,7 @@ export default definePlugin<RateLimitPluginOptions>({
   name: 'rate-limit',
   optional: ['plans', 'tenancy'],
   observesRoutes: true,
-  options: { ...membersOf(RateLimitSection), plansOnly: flag, store: record, now: callback },
+  options: { ...membersOf(RateLimitSection), plansOnly: flag, store: withMethods<RateLimitStore>('take', 'refund'), now: callback },
   async setup (app, options) {
     const rules = createRules(options)
     const store = options.store ?? await openStore(app, options.redis)

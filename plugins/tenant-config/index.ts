@@ -10,7 +10,7 @@ import type { Catalogue } from '../../lib/database/catalogue.js'
 import { setting } from '../../lib/expressions/environment.js'
 import { routesOf } from '../../lib/http/guards.js'
 import { definePlugin, optional, requireSameContext } from '../../lib/plugin/define.js'
-import { record, text } from '../../lib/plugin/options.js'
+import { checkedConfig, record, text } from '../../lib/plugin/options.js'
 import { routeContextOf, type TakenRoute } from '../../lib/tenant-document/index.js'
 import { documentedRoutes } from './documentation.js'
 import { createLoad, createLoaded } from './load.js'
@@ -28,7 +28,7 @@ export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy'
   /** The values of `{{env.NAME}}`. Tenants can read only those that `tenancy.env` names. Default: the process's environment. */
   readonly env?: Env | undefined
   /** Fastify's prefix, for the endpoints and for the tenants' routes. Default: none. */
-  readonly prefix?: string | undefined
+  readonly prefix?: string
 }
 
 /** The decorators of plugins that use `app.tenantDocuments`. */
@@ -41,7 +41,7 @@ export default definePlugin<TenantConfigOptions>({
   // Routes, steps and webhooks of tenants are compiled against these.
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
-  options: { tenancy: record, pagination: record, cache: record, functions: record, config: record, env: record, prefix: text },
+  options: { tenancy: record, pagination: record, cache: record, functions: record, config: checkedConfig, env: record, prefix: text },
   setup (app, { env = process.env, prefix: ownPrefix = '', config, ...options }) {
     const sections = { tenancy: options.tenancy, pagination: options.pagination, cache: options.cache, functions: options.functions }
     const { tenancy, pagination, cache, functions } = config ?? checkConfig({ ...sections, routes: [] }, { env, embedded: true })

@@ -4,9 +4,9 @@ import { compileOutboundWebhook, platformWebhookSources } from '../../lib/connec
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, type ClockOption, flag, list, record, text, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, record, section, text, whole } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
-import { outboundOf, type Webhook } from '../../lib/schema/webhook.js'
+import { outboundOf, type Webhook, Webhooks } from '../../lib/schema/webhook.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import { createNotices } from '../queue/notices.js'
@@ -43,7 +43,7 @@ export default definePlugin<WebhooksOptions>({
   optional: ['secrets', 'tenant-config'],
   routeDependencies: ['auth', 'tenancy'],
   options: {
-    webhooks: list,
+    webhooks: section(Webhooks),
     env: record,
     deliver: flag,
     timeoutMs: whole(1, 20_000),

@@ -1,10 +1,12 @@
 /** Asynchronous workflows: `app.workflows` and its endpoints. */
+import { Type } from 'typebox'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { list, record, text } from '../../lib/plugin/options.js'
+import { checkedConfig, list, record, section, text } from '../../lib/plugin/options.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import { createCompletion } from './complete.js'
 import { createDocuments } from './documents.js'
@@ -45,6 +47,8 @@ export interface WorkflowsOptions
   readonly steps?: StepRunners | undefined
 }
 
+const Runner = Type.Optional(Type.Unknown())
+
 export default definePlugin<WorkflowsOptions>({
   name: 'workflows',
   dependencies: ['database', 'tenancy', 'queue'],
@@ -60,10 +64,10 @@ export default definePlugin<WorkflowsOptions>({
     workflows: list,
     credentials: record,
     customIntegrations: list,
-    config: record,
+    config: checkedConfig,
     connectors: record,
     env: record,
-    steps: record,
+    steps: section(ClosedObject({ llm: Runner, embeddings: Runner, storage: Runner, realtime: Runner })),
     prefix: text
   },
   setup (app, { env = process.env, steps: ownSteps = {}, prefix = '', ...options }) {

@@ -5,13 +5,18 @@ import fp from 'fastify-plugin'
 import t from 'tap'
 import { defaultRoleTables } from '../../lib/database/declared-tables.js'
 import { orderOf } from '../../lib/plugin/define.js'
+import { sortPlugins } from '../../lib/plugin/group.js'
 import manifest from '../../package.json' with { type: 'json' }
 import agent from '../../plugins/agent/index.js'
+import auth from '../../plugins/auth/index.js'
 import cache from '../../plugins/cache/index.js'
 import database from '../../plugins/database/index.js'
 import embeddings from '../../plugins/embeddings/index.js'
+import health from '../../plugins/health/index.js'
 import rateLimit from '../../plugins/rate-limit/index.js'
+import { page } from '../docs/markdown.js'
 import { testApp, type TestPlugins } from '../helpers/app.js'
+import { testSecret } from '../helpers/tokens.js'
 
 const folder = new URL('../../plugins/', import.meta.url)
 const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
@@ -62,6 +67,14 @@ t.test('each plugin refuses an unknown option, before it does anything', async (
   }
 })
 
+t.test('the order of the guide fits all plugins', async (t) => {
+  const [, list = ''] = page('docs/guides/embedding.md').text.match(/in this order\..*\n\n(.*)\n/) ?? []
+  const listed = Array.from(list.matchAll(/`([\w-]+)`/g), ([, name = '']) => name)
+  t.strictSame([...listed].sort(), [...names].sort())
+  const entries = await Promise.all(listed.map(async (name) => ({ order: orderOf((await load(name)).default) })))
+  t.strictSame(sortPlugins(entries).map(({ order }) => order.name), listed)
+})
+
 t.test("Fastify's prefix and logLevel apply to the endpoints of each plugin", async (t) => {
   const plugins: Record<string, object> = {}
   for (const name of names) if (orderOf((await load(name)).default).hasEndpoints) plugins[name] = { prefix: '/api', logLevel: 'warn' }
@@ -107,8 +120,67 @@ t.test('a wrong option fails the registration with its name', async (t) => {
     { postgres: { conectionString: 'postgres://x' } },
     /postgres: \/conectionString: unknown member, did you mean "connectionString"\?/
   )
+  const expected: ReadonlyArray<[string, object, string]> = [
+    [
+      'database',
+      { tables: { notes: { tenantscoped: true, columns: { id: { type: 'uuid', primaryKey: true } } } } },
+      'tables: /notes/tenantscoped: unknown member, did you mean "tenantScoped"?'
+    ],
+    [
+      'database',
+      { roleTables: { roles: 'roles' } },
+      'roleTables: /permissions: missing: expected a string; /userRoles: missing: expected a string'
+    ],
+    ['database', { vectorTable: { dimension: 3 } }, 'vectorTable: /dimension: unknown member, did you mean "dimensions"?'],
+    ['database', { watched: { notes: null } }, 'watched: /notes: expected an object, got null'],
+    ['cache', { store: {} }, 'store: expected an object with the methods get, set, invalidate, delete, clear, keys, stats, ping, close'],
+    ['rate-limit', { store: new Map() }, 'store: expected an object with the methods take, refund'],
+    [
+      'webhooks',
+      { webhooks: [{ name: 'crm', url: 'https://crm.example.com', event: ['*'] }] },
+      'webhooks: /0/event: unknown member, did you mean "events"?'
+    ],
+    [
+      'integrations',
+      { customIntegrations: [{ name: 'crm', baseUrl: 'https://crm.example.com' }] },
+      'customIntegrations: /0/actions: missing: expected an object'
+    ],
+    ['workflows', { steps: { lm: {} } }, 'steps: /lm: unknown member, did you mean "llm"?'],
+    ['tenant-config', { config: { routes: [] } }, 'config: expected the result of checkConfig'],
+    ['cors', { maxAge: 5 }, 'missing option "origins"'],
+    ['mcp', { name: 'Shop' }, 'missing option "url"'],
+    ['mcp-client', { servers: [{ name: 'crm', uri: 'https://crm.example.com' }] }, 'servers: /0/uri: unknown member, did you mean "url"?']
+  ]
+  for (const [name, options, fault] of expected) {
+    const { default: plugin } = await load(name)
+    await refused(plugin, options, `the plugin "tenantry/plugins/${name}": ${fault}`)
+  }
+  await refused(auth, { jwt: { secret: testSecret, audiance: 'shop' } }, /\/jwt\/audiance: unknown member, did you mean "audience"\?/)
+  await refused(
+    auth,
+    { authProviders: { idp: { roleclaim: 'role' } } },
+    /\/authProviders\/idp\/roleclaim: unknown member, did you mean "roleClaim"\?/
+  )
   await refused(agent, { chat: { maxRound: 3 } }, /chat: \/maxRound: unknown member, did you mean "maxRounds"\?/)
   await refused(embeddings, { vectorStore: { provider: 'pinecone' } }, /vectorStore: \/provider: expected one of/)
+})
+
+t.test('braces in a setting are not a template', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await t.resolves(async () => await app.register(auth, { jwt: { secret: `{{${testSecret}}}\${` } }))
+  const postgres = { connectionString: 'postgres://shop:a}}{{b@127.0.0.1:1/shop' }
+  await t.rejects(async () => await app.register(database, { postgres }), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+})
+
+t.test('a plugin names itself when the app has its route already', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.get('/health', async () => 'ok')
+  await t.rejects(async () => await app.register(health), {
+    message:
+      "the plugin \"tenantry/plugins/health\" cannot add its endpoints to the app: Method 'GET' already declared for route '/health'. Register the plugin once, or with a `prefix`"
+  })
 })
 
 t.test('the database migrates declared tables in memory without further options', async (t) => {
