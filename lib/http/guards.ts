@@ -48,6 +48,15 @@ export function routesOf (app: FastifyInstance): Iterable<RouteOptions> {
   return watchRoutes(app).routes.keys()
 }
 
+/** The routes of the context and of its children so far, until the app is ready. */
+export function routesWithin (app: FastifyInstance): RouteOptions[] {
+  return [...watchRoutes(app).routes].filter(([, { context }]) => isWithin(context, app)).map(([route]) => route)
+}
+
+function isWithin (context: FastifyInstance, app: FastifyInstance): boolean {
+  return context === app || Object.prototype.isPrototypeOf.call(app, context)
+}
+
 /** Calls `guard` for each later route of the context and of its children. */
 export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: RouteOptions) => void): void {
   const watch = watchRoutes(app)
@@ -64,7 +73,7 @@ export function refuseEarlierRoutes (
   asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean
 ): void {
   for (const [{ method, url, config = {} }, { context }] of watchRoutes(app).routes) {
-    if ((context === app || Object.prototype.isPrototypeOf.call(app, context)) && method !== 'HEAD' && asks(config, context)) {
+    if (isWithin(context, app) && method !== 'HEAD' && asks(config, context)) {
       throw new Error(tooEarly(`${String(method)} ${url}`, name))
     }
   }
@@ -175,15 +184,25 @@ interface RoutePaths {
   readonly hasFallback: boolean
 }
 
+interface KnownPaths extends RoutePaths {
+  add(route: RouteOptions): void
+}
+
 const maxParamLength = 2048 // characters, as in the server's own router
 
 /** By the HTTP server, which all contexts of an app share. */
-const known = new WeakMap<Server, RoutePaths>()
+const known = new WeakMap<Server, KnownPaths>()
 
-/** The routes of the app and of its child contexts, later ones included. */
+/** The routes of the app so far, and later ones of each context that called this function. */
 export function routePathsOf (app: FastifyInstance): RoutePaths {
-  const before = known.get(app.server)
-  if (before !== undefined) return before
+  const paths = known.get(app.server) ?? createRoutePaths()
+  known.set(app.server, paths)
+  for (const route of routesOf(app)) paths.add(route)
+  app.addHook('onRoute', paths.add)
+  return paths
+}
+
+function createRoutePaths (): KnownPaths {
   const urls = new Map<HTTPMethod, Set<string>>()
   let find: ReturnType<typeof routerOf> | undefined
   const paths = {
@@ -191,20 +210,17 @@ export function routePathsOf (app: FastifyInstance): RoutePaths {
     methodsOf (url: string) {
       const isFound = find ??= routerOf(urls)
       return [...urls.keys()].filter((method) => isFound(method, url)).sort()
+    },
+    add ({ method, url, config }: RouteOptions) {
+      if (config?.fallback === true) paths.hasFallback = true
+      if (config?.fallback === true || url === '*') return
+      find = undefined
+      for (const name of [method].flat()) {
+        // The same path may exist for several hosts or versions.
+        if (isMethod(name)) urls.set(name, (urls.get(name) ?? new Set()).add(url))
+      }
     }
   }
-  const add = ({ method, url, config }: RouteOptions) => {
-    if (config?.fallback === true) paths.hasFallback = true
-    if (config?.fallback === true || url === '*') return
-    find = undefined
-    for (const name of [method].flat()) {
-      // The same path may exist for several hosts or versions.
-      if (isMethod(name)) urls.set(name, (urls.get(name) ?? new Set()).add(url))
-    }
-  }
-  for (const route of routesOf(app)) add(route)
-  app.addHook('onRoute', add)
-  known.set(app.server, paths)
   return paths
 }
 

@@ -4,7 +4,7 @@
  * in one that this plugin makes.
  */
 import type { RouteOptions } from 'fastify'
-import { routesOf } from '../../lib/http/guards.js'
+import { routesWithin } from '../../lib/http/guards.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
@@ -38,7 +38,7 @@ export default definePlugin<OpenApiOptions>({
   optional: ['idempotency', 'tenancy', 'tenant-config'],
   options: { title: text, version: text, description: text, ui: flag },
   async setup (app, { title = 'API', version: apiVersion = version, description, ui = true }) {
-    const earlier = Array.from(routesOf(app))
+    const earlier = routesWithin(app)
     const contexts = new Set([app])
     const service = createOpenApi(app, () => swagger.shell(), contexts)
     const info = { title, version: apiVersion, ...(description !== undefined && { description }) }

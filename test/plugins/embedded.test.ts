@@ -7,8 +7,11 @@ import { request } from 'node:http'
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../plugins/auth/index.js'
+import conventions from '../../plugins/conventions/index.js'
+import cors from '../../plugins/cors/index.js'
 import database from '../../plugins/database/index.js'
 import integrations from '../../plugins/integrations/index.js'
+import openapi from '../../plugins/openapi/index.js'
 import outbound from '../../plugins/outbound/index.js'
 import queue from '../../plugins/queue/index.js'
 import realtime from '../../plugins/realtime/index.js'
@@ -182,5 +185,30 @@ t.test('each plugin names its missing dependencies', async (t) => {
       { message: new RegExp(`^register the plugin "tenantry/plugins/${needed}" before `) },
       name
     )
+  }
+})
+
+t.test('a document listed routes of a sibling context, and paths of a second context had no methods', async (t) => {
+  const app = bare(t)
+  for (const name of ['a', 'b']) {
+    await app.register(async (context) => {
+      await context.register(cors, { origins: [`https://${name}.example.com`] })
+      await context.register(conventions, { root: true })
+      context.delete('/earlier', async () => name)
+      await context.register(openapi, { ui: false })
+      context.get('/later', async () => name)
+    }, { prefix: `/${name}` })
+  }
+  for (const name of ['a', 'b']) {
+    const { paths } = (await app.inject(`/${name}/doc`)).json()
+    t.strictSame(Object.keys(paths).filter((path) => !path.endsWith('/doc')), [`/${name}/earlier`, `/${name}/later`])
+    const { statusCode, headers } = await app.inject(`/${name}/earlier`)
+    t.match({ statusCode, allow: headers.allow }, { statusCode: 405, allow: 'DELETE, OPTIONS' })
+    const preflight = await app.inject({
+      url: `/${name}/earlier`,
+      method: 'OPTIONS',
+      headers: { origin: `https://${name}.example.com`, 'access-control-request-method': 'DELETE' }
+    })
+    t.equal(preflight.headers['access-control-allow-methods'], 'DELETE, OPTIONS')
   }
 })
