@@ -7,6 +7,7 @@ import type { Catalogue } from './catalogue.js'
 import type { RoleTables } from './declared-tables.js'
 import type { VectorTable } from './document-tables.js'
 import type { Events } from './events.js'
+import type { WatchedTables } from './migrations/change-triggers.js'
 import type { MigrationPlan, MigrationProgress } from './migrations/migration.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -61,6 +62,8 @@ export interface Engine {
   readonly roleTables: RoleTables | null
   /** The table of vectors in pgvector; null without one. */
   readonly vectorTable: VectorTable | null
+  /** The option `watched`: the tables with a trigger that records their changes. */
+  readonly watched: WatchedTables
   /** Typed access to the system tables, as `app.db`. */
   readonly kysely: Kysely<SystemTables>
   /**

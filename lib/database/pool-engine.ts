@@ -35,7 +35,7 @@ export function createPoolEngine (
   log: EngineLog
 ): Engine {
   const { pool, settings } = connections
-  const { schema, roleTables, vectorTable } = options
+  const { schema, roleTables, vectorTable, watched = {} } = options
   const preludes = createPreludes(settings)
   const mayWarnOfPooler = atMostEvery(poolerWarningPauseMs)
   const closed = new AbortController()
@@ -112,6 +112,7 @@ export function createPoolEngine (
     rowLevelSecurity: settings.rowLevelSecurity,
     roleTables,
     vectorTable,
+    watched,
     kysely,
     kyselyFor,
     events,

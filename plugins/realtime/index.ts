@@ -54,6 +54,12 @@ export default definePlugin<RealtimeOptions>({
     withoutFaults((faults) => checkRealtime(section, faults))
     const { maxMessageBytes = 65_536, maxMessagesPerSecond = 50, retentionSeconds = 86_400 } = section
     const { db, engine, events, log } = app
+    const unwatched = Object.keys(section.tables ?? {}).find((name) => !Object.hasOwn(engine.watched, name))
+    if (unwatched !== undefined) {
+      throw new Error(
+        `realtime needs the recorded changes of "${unwatched}": register the plugin "tenantry/plugins/database" with the option \`watched\`, which takes the same tables`
+      )
+    }
     const instance = randomUUID()
     const store = createChangeStore(engine)
     const usage = optional(app, 'usage')

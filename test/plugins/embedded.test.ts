@@ -212,3 +212,14 @@ t.test('a document listed routes of a sibling context, and paths of a second con
     t.equal(preflight.headers['access-control-allow-methods'], 'DELETE, OPTIONS')
   }
 })
+
+t.test('realtime whose tables the database does not watch rejected every watch', async (t) => {
+  const app = bare(t)
+  const tables = { notes: { columns: { id: { type: 'uuid', primaryKey: true }, tenant_id: { type: 'text' } } } } as const
+  await app.register(database, { tables, watched: { tasks: {} } })
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tenancy)
+  await t.rejects(async () => await app.register(realtime, { tables: { notes: {} } }), {
+    message: /^realtime needs the recorded changes of "notes": register the plugin "tenantry\/plugins\/database" with the option `watched`/
+  })
+})
