@@ -73,6 +73,17 @@ t.test('the packed package can be installed into an empty project', { timeout: 2
     t.strictSame(faultsOf(Object.fromEntries(programs)), [])
   })
 
+  t.test('options that have the type of a plugin can be passed to register', async (t) => {
+    const names = Object.keys(manifestIn(join(consumer, 'node_modules', 'tenantry')).exports ?? {})
+      .filter((path) => path.startsWith('./plugins/')).map((path) => path.slice(2))
+    t.ok(names.length > 40)
+    const lines = names.map((path, index) =>
+      `import plugin${index} from 'tenantry/${path}'
+      export const register${index} = (options: Parameters<typeof plugin${index}>[1]) => app.register(plugin${index}, options)`
+    )
+    t.strictSame(faultsOf({ 'registrations.ts': ["import Fastify from 'fastify'", 'const app = Fastify()', ...lines].join('\n') }), [])
+  })
+
   t.test('create-tenantry writes the same project as tenantry init', async (t) => {
     const { stdout } = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer })
     t.match(stdout, /^Wrote tenantry\.json, .*\nNext: cd made && npm install && npm start\n/)
@@ -99,6 +110,7 @@ interface Manifest {
   readonly name?: string
   readonly version?: string
   readonly dependencies?: Readonly<Record<string, string>>
+  readonly exports?: Readonly<Record<string, unknown>>
   readonly engines?: { readonly node?: string }
 }
 
