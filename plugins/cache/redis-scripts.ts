@@ -94,9 +94,9 @@ local item = redis.call('GET', KEYS[1])
 if not item or string.sub(item, 1, #stamp + 1) ~= stamp .. '\\n' then return { stamp } end
 local time = redis.call('TIME')
 local now = string.format('%d%06d', time[1], time[2])
--- A Redis whose memory is full refuses writes, but its values are valid. Those of a replica may be old.
+-- A Redis whose memory is full still removes values. One that refuses writes for another reason, such as a replica, may have old ones.
 local touched = redis.pcall('ZADD', KEYS[2], 'XX', now, ARGV[1])
-if type(touched) == 'table' and touched.err and string.find(touched.err, 'READONLY', 1, true) then return redis.error_reply('READONLY it is a replica') end
+if type(touched) == 'table' and touched.err and not string.find(touched.err, 'OOM', 1, true) then return touched end
 redis.pcall('ZADD', KEYS[3], 'XX', now, ARGV[2])
 return string.sub(item, #stamp + 2)
 `)

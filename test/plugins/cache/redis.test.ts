@@ -141,6 +141,16 @@ async function survives (t: Test): Promise<void> {
     await redis.command('config', 'set', 'maxmemory', 0)
     t.equal(await found(one.get('acme', 'full', notes)), undefined)
   })
+
+  await t.test('no value is found while Redis refuses the writes that end values', async (t) => {
+    await make(one, 'acme', 'kept', 'before', notes)
+    t.equal(await found(other.get('acme', 'kept', notes)), 'before')
+    await redis.command('config', 'set', 'min-replicas-to-write', 1)
+    await one.invalidate('acme', notes)
+    t.same([await found(one.get('acme', 'kept', notes)), await found(other.get('acme', 'kept', notes))], [undefined, undefined])
+    await redis.command('config', 'set', 'min-replicas-to-write', 0)
+    t.equal(await found(one.get('acme', 'kept', notes)), undefined)
+  })
 }
 
 async function tells (t: Test): Promise<void> {
