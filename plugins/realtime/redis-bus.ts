@@ -14,6 +14,7 @@ import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 
 const gatherMs = 5 // ms over which events become one publication
 const openMs = 1000 // ms for the first subscription; later, it is made in the background
+const checkMs = 1000 // ms between checks of the subscription: a network may drop its packets without a sign
 const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
 
 export interface RedisBusParts extends Omit<PostgresBusParts, 'events'> {
@@ -37,6 +38,7 @@ export async function createRedisBus (
   let subscriber: Redis | null = null
   let channel = ''
   let timer: NodeJS.Timeout | undefined
+  let checking: NodeJS.Timeout | undefined
   let publishing: Promise<void> = Promise.resolve()
 
   /** Drops duplicates: a frozen Redis may deliver a publication that was sent over the fallback too. */
@@ -69,6 +71,24 @@ export async function createRedisBus (
     }
   }
 
+  /** Ends a connection that got nothing since the last check, after the reads that wait in a busy process. The client connects again. */
+  function watch (client: Redis): void {
+    let checked: Redis['stream'] | null = null
+    let bytes = 0
+    const check = (): void => {
+      const { status, stream } = client
+      if (status !== 'connect' && status !== 'ready') return
+      if (stream === checked && stream.bytesRead === bytes) {
+        stream.destroy()
+        return
+      }
+      checked = stream
+      bytes = stream.bytesRead
+      if (status === 'ready') client.ping().catch(() => {})
+    }
+    checking = setInterval(() => setImmediate(check), checkMs).unref()
+  }
+
   function flush (): void {
     timer = undefined
     publishing = publishing.then(publish).then(() => {
@@ -94,6 +114,7 @@ export async function createRedisBus (
           log.debug({ err }, 'an event of a room cannot be read')
         }
       })
+      watch(client)
       await new Promise<void>((resolve) => {
         setTimeout(resolve, openMs).unref()
         client.on('ready', () => {
@@ -117,6 +138,7 @@ export async function createRedisBus (
         await publishing
       } while (!outgoing.isEmpty)
       clearTimeout(timer)
+      clearInterval(checking)
       subscriber?.disconnect()
       connection.close()
       await fallback.close()

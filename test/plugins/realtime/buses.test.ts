@@ -10,6 +10,7 @@ import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { until } from '../../helpers/until.js'
+import { openProxy } from '../../lib/database/proxy.js'
 import { open } from './app.js'
 
 interface Heard {
@@ -155,6 +156,22 @@ test('the bus works over Redis', async (t) => {
   await until('rooms are read again, since events may be missing', () => local.missed() > before)
   here.bus.send(tenantRef('acme'), message('shared', 'after'))
   await until('it has arrived', () => textsOf(local, 'shared').includes('after'))
+})
+
+test('a subscription that was lost without a sign is made again', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const proxy = await openProxy(t, redis.url)
+  const [first, second] = [await made(t, app, redis.url), await made(t, app, proxy.connectionString)]
+  const say = (text: string) => until(`${text} arrives`, () => {
+    first.bus.send(tenantRef('acme'), message('a', text))
+    return textsOf(second, 'a').includes(text)
+  })
+  await say('before')
+  const before = second.missed()
+  proxy.silence()
+  await say('after')
+  t.ok(second.missed() > before, 'rooms are read again')
 })
 
 test('the bus works over a Redis that freezes and continues', async (t) => {
