@@ -37,7 +37,7 @@ export function createLocalStore (folder: string): ObjectStore {
     try {
       await onDisk(mkdir(dirname(beside), { recursive: true }))
       const written = await write(beside)
-      await onDisk(mkdir(dirname(path), { recursive: true }))
+      await onDisk(makeFolder(dirname(path)))
       await onDisk(rename(beside, path))
       await flushFolder(dirname(path))
       return written
@@ -125,6 +125,15 @@ async function copyFlushed (from: string, to: string): Promise<void> {
     await file.sync()
   } finally {
     await file.close()
+  }
+}
+
+/** Its parent exists. With `recursive`, Node.js reports a full disk as ENOENT. */
+async function makeFolder (path: string): Promise<void> {
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
   }
 }
 

@@ -46,7 +46,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
       tags,
       summary: 'Retrieve the offset of a resumable upload',
       params: IdParams,
-      response: { 200: None, ...errorResponses(...refusals) }
+      response: { 200: None, ...errorResponses(...refusals, 413, 415, 507) }
     }
   }, async (request, reply) => await handle(request, reply, request.params.id))
 

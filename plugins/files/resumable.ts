@@ -67,6 +67,7 @@ async function createServer (
   writes: Writes
 ): Promise<Server> {
   const { DataStore, Server, Upload } = await import('@tus/server')
+  const finishing = new Map<string, Promise<void>>()
 
   function callOf (request: object): ResumableCall {
     const call = request instanceof Request ? calls.get(request) : undefined
@@ -82,8 +83,16 @@ async function createServer (
     return { file: found.file, isReady: found.status !== 'resumable' }
   }
 
+  /** Requests at the same time share the work. */
+  function finish (call: ResumableCall): Promise<void> {
+    const key = keyOfCall(call)
+    const running = finishing.get(key) ?? makeFile(call).finally(() => finishing.delete(key))
+    finishing.set(key, running)
+    return running
+  }
+
   /** Joins the parts, and makes the file readable. */
-  async function finish (call: ResumableCall): Promise<void> {
+  async function makeFile (call: ResumableCall): Promise<void> {
     const { tenant: { id: tenant }, id, by } = call
     const { file: announced, isReady } = await find(call)
     if (isReady) return
@@ -98,6 +107,8 @@ async function createServer (
         (stream) => objects.put(keyOf(tenant, id), stream, declaredType)
       )
     } catch (error) {
+      // Another request has made the file, and removed the parts.
+      if (await store.findStored(tenant, id) !== null) return
       if (intake.refusal !== undefined) await removal.drop(tenant, id, ['resumable'])
       throw error
     }
@@ -164,7 +175,11 @@ async function createServer (
     getFileIdFromRequest: (request) => keyOfCall(callOf(request)),
     generateUrl: (request) => callOf(request).path,
     async onIncomingRequest (request) {
-      if (request.method !== 'POST') await find(callOf(request))
+      if (request.method === 'POST') return
+      const call = callOf(request)
+      const { file: { size }, isReady } = await find(call)
+      // The request with the last bytes may have made no file, as on a full disk. A client that reads the full offset sends no other.
+      if (request.method === 'HEAD' && !isReady && await parts.size(call.tenant.id, call.id) === size) await finish(call)
     },
     async onUploadCreate (request, { size = 0, metadata = {} }) {
       const { tenant, by, id, describe } = callOf(request)
