@@ -93,9 +93,9 @@ export function isLostSetting (error: unknown): boolean {
   return error instanceof Error && sqlStateOf(error) === '42704' && error.message.includes(tenantSetting)
 }
 
-/** The session stays unusable: it has lost its settings, or its server was a read-only standby when the session began. */
+/** The session stays unusable: it has lost its settings, its server was a read-only standby when it began, or the server has ended it. */
 export function isSessionLost (error: unknown): boolean {
-  return isLostSetting(error) || sqlStateOf(error) === '25006'
+  return isLostSetting(error) || /^(?:25006|25P0[34]|57P)/.test(sqlStateOf(error) ?? '')
 }
 
 /** The error of the error catalogue for a driver's error. An unknown error is returned unchanged, and gives 500. */
@@ -200,7 +200,7 @@ const violations: readonly Violation[] = [
 const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) => TenantryError }[] = [
   // A table, column, type, constraint or schema is gone, or a column has another type than the statement expects.
   { states: /^(?:42P01|42703|42704|42804|42883|42P10|3F000)/, of: (cause) => failure('schemaChanged', { headers: retryAfter, cause }) },
-  { states: /^(?:57014|40001|40P01|55P03|53)/, of: databaseBusy },
+  { states: /^(?:25P04|57014|40001|40P01|55P03|53)/, of: databaseBusy },
   { states: /^(?:25P03|25006|3D000|08|28|57|58)/, of: databaseUnavailable },
   // Raised by compiled statements only: an upsert met a row that it may not change.
   { states: /^2201F/, of: (cause) => failure('conflict', { cause }) },

@@ -122,6 +122,21 @@ test('a statement that takes too long is canceled, and reported as a busy databa
   t.equal(await engine.text({ text: "select 'still there'" }, [], withoutTenant), 'still there')
 })
 
+test('a session that the database ends for its long transaction is reported as a busy database', async (t) => {
+  const { connectionString, name, query } = await postgresDatabase(t)
+  await query(`alter database ${name} set transaction_timeout = '300ms'`)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1 } } })
+  const slow = { text: 'select pg_sleep(60)::text' }
+  const calls = [
+    () => engine.text(slow, [], withoutTenant),
+    () => engine.transaction(withoutTenant, (session) => session.text(slow, []))
+  ]
+  for (const call of calls) {
+    t.match(await rejection(call()), { code: 'TENANTRY_DATABASE_BUSY', statusCode: 503, headers: { 'retry-after': '1' } })
+    t.equal(await engine.text({ text: "select 'next session'" }, [], withoutTenant), 'next session')
+  }
+})
+
 test('a deadlock is retried until both transactions succeed', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     sql: 'create table counters (id int primary key, n int); insert into counters values (1, 0), (2, 0)'
