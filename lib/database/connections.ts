@@ -15,6 +15,8 @@ export interface Connections {
   readonly notices?: ClientConfig
   /** The process of the database that serves the connection; undefined if it is unknown, as behind a pooler. */
   readonly processOf?: (client: object) => number | undefined
+  /** Clients whose session began on a standby, before a later one on the primary: the standby may no longer follow. */
+  readonly outdated?: WeakSet<object>
   /** The options of sessions for migrations, apart from the pool; absent if the database has one session only. */
   readonly migrations?: ClientConfig
   /** Closes the layer below the pool; called once, after the pool has ended. */

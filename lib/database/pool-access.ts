@@ -21,7 +21,7 @@ interface Waiter {
 
 export type PoolAccess = ReturnType<typeof createPoolAccess>
 
-export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeoutMs }: Connections, log: EngineLog) {
+export function createPoolAccess ({ pool, notices, processOf, outdated, max, acquireTimeoutMs }: Connections, log: EngineLog) {
   const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Account>()
   const patient = new Set<PoolClient>()
@@ -159,7 +159,7 @@ export function createPoolAccess ({ pool, notices, processOf, max, acquireTimeou
     patient.delete(client)
     readers.get(client)?.ended()
     ended++
-    client.release(broken)
+    client.release(broken || outdated?.has(client) === true)
     // Before the gate, which gives the place to others.
     if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
     else if (waiters.length > opening) connect()

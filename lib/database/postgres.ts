@@ -28,6 +28,9 @@ export function connectPostgres (
   const settings = settingsOf(statementTimeoutMs)
   const tls = ssl === undefined ? {} : { ssl }
   const processes = new WeakMap<object, number>()
+  /** Read-only sessions, as on a standby; none since the last one that may write. */
+  const readOnly = new Set<object>()
+  const outdated = new WeakSet<object>()
   const pool = new pg.Pool({
     connectionString,
     ...tls,
@@ -40,17 +43,28 @@ export function connectPostgres (
       onConnect: async (client) => {
         const { rows: [row] } = await runRows(
           client,
-          [{ text: `${setSession(settings)}, pg_backend_pid() as session`, values: [] }],
+          [{
+            text: `${setSession(settings)}, pg_backend_pid() as session, current_setting('transaction_read_only') as read_only`,
+            values: []
+          }],
           silenceMs
         )
         const process: unknown = row?.['session']
         // A pooler invents an id of its own.
         if (typeof process === 'number' && process === announcedBy(client)) processes.set(client, process)
+        if (row?.['read_only'] === 'on') readOnly.add(client)
+        else {
+          for (const earlier of readOnly) outdated.add(earlier)
+          readOnly.clear()
+        }
       }
     }
   })
   pool.on('connect', (client) => {
     if (client instanceof pg.Client) guardResults(client.connection.stream)
+  })
+  pool.on('remove', (client) => {
+    readOnly.delete(client)
   })
   return {
     kind: 'postgres',
@@ -67,6 +81,7 @@ export function connectPostgres (
     migrations: { connectionString, ...tls, connectionTimeoutMillis: acquireTimeoutMs },
     notices: { connectionString: notifyConnectionString, ...tls },
     processOf: (client) => processes.get(client),
+    outdated,
     async close () {}
   }
 }

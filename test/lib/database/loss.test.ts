@@ -139,6 +139,24 @@ test('a session of a standby ends at its first refused write, and the next write
   }
 })
 
+test('a session of a standby ends with its statement once another session has reached the primary', async (t) => {
+  const { name, connectionString, query, admin, disconnect } = await postgresDatabase(t)
+  await query('create table rows (n integer)')
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const insert = () => engine.text({ text: "insert into rows values (1) returning '1'" }, [], withoutTenant)
+  const mode = { text: "select current_setting('transaction_read_only')" }
+  await admin(`alter database ${name} set default_transaction_read_only = on`)
+  await disconnect()
+  await answered(engine)
+  await engine.transaction(withoutTenant, async (session) => {
+    t.equal(await session.text(mode, []), 'on')
+    await rejection(insert())
+    await admin(`set transaction_read_only = off; alter database ${name} reset default_transaction_read_only`)
+    await insert()
+  })
+  t.equal(await engine.text(mode, [], withoutTenant), 'off')
+})
+
 test('a pool without free connections is reported as a busy database and does not hang', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 1000 } } })
