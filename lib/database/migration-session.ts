@@ -19,6 +19,10 @@ const lockHolder = `select pid from pg_locks where locktype = 'advisory' and gra
 /** The pause in which PostgreSQL checks that the server still exists: the index that a killed server builds would lock its table. */
 const checkClient = "select set_config('client_connection_check_interval', '2s', false)"
 
+/** The role may have a limit, which PostgreSQL before 17 does not know. An index of a large table takes longer. */
+const noTransactionLimit = (isLocal: boolean): string =>
+  `select set_config(name, '0', ${isLocal}) from pg_settings where name = 'transaction_timeout'`
+
 const firstPauseMs = 100 // ms between attempts to get a lock that another server holds
 const longestPauseMs = 1000
 
@@ -78,7 +82,7 @@ function open (config: ClientConfig): pg.Client {
  */
 async function holdLock (client: pg.Client, closed: AbortSignal, onQueued: MigrationConnections['onQueued']): Promise<void> {
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    await client.query("begin isolation level read committed; set local idle_in_transaction_session_timeout = '0'")
+    await client.query(`begin isolation level read committed; set local idle_in_transaction_session_timeout = '0'; ${noTransactionLimit(true)}`)
     const { rows: [found] } = await client.query<{ held: boolean }>(`select pg_try_advisory_xact_lock(${lockKey}) as held`)
     if (found?.held === true) return
     if (pauseMs === firstPauseMs) onQueued((await client.query<{ pid: number }>(lockHolder)).rows[0]?.pid)
@@ -97,6 +101,7 @@ async function migrationSession (
   const keepsSettings = Object.keys(settings.transaction).length === 0
   if (keepsSettings) {
     await run([{ text: setSession(lasting), values: [] }])
+    await run([{ text: noTransactionLimit(false), values: [] }])
     // Not every system can tell, and PostgreSQL refuses the setting there.
     await run([{ text: checkClient, values: [] }]).catch(() => {})
   }

@@ -442,6 +442,22 @@ test('a database that is not migrated can be opened, and reports missing migrati
   t.equal(engine.catalogue.tables.has('notes'), true)
 })
 
+test('an index may take longer to build than the transactions of its role', async (t) => {
+  const { connectionString, name, query } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key, title text)' })
+  const holder = new pg.Client({ connectionString })
+  await holder.connect()
+  await holder.query("begin; insert into notes values (1, 'x')")
+  await query(`alter database ${name} set transaction_timeout = '1s'`)
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    postgres: { connectionString },
+    tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, indexes: [['title']] } }
+  })
+  const [applied] = await Promise.all([engine.migration.apply(), holder.query('select pg_sleep(1.2); commit')])
+  t.equal(applied.at(-1), nameAfterSystem('alter_notes'))
+  await holder.end()
+})
+
 test('a long lock on a table does not block the migration forever', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key)' })
   const engine = await openEngine(t, {
