@@ -101,7 +101,13 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
       more ||= given.more
       isGiving = given.count > 0
     }
-    if (now !== undefined && epoch !== null && now !== epoch) lost()
+    if (now !== undefined && epoch !== null && now !== epoch) {
+      lost()
+      epoch = now
+      // The stamps of the earlier primary may be higher.
+      stamp = null
+      return true
+    }
     epoch = now ?? epoch
     for (const { tenant, position } of heads) if (groups.has(tenant)) lags.set(tenant, position)
     stamp = heads.at(-1)?.stamp ?? stamp

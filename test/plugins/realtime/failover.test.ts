@@ -35,6 +35,39 @@ test('after a failover to a replica that lags, watches end, and every earlier po
     t.match(await again.change(), { record: { title: 'four' } }, 'positions after the failover are no gap')
   }))
 
+test('a failover to a replica that lacks an earlier failover ends watches, and repeats no position', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, connect, ask } = await open(t, {}, { engine })
+    const acme = ask('acme')
+    /** The replica has the first change, and the state before any failover. */
+    const failOver = async (timeline: string) => {
+      await sql`update tenantry.realtime_heads set position = 2, stamp = 2`.execute(app.db)
+      await sql`delete from tenantry.realtime_changes where position > 2`.execute(app.db)
+      await sql`select setval('tenantry.realtime_stamps', 2)`.execute(app.db)
+      await sql`update tenantry.realtime_timeline set timeline = ${timeline}, epoch = 0`.execute(app.db)
+    }
+    const first = await connect('acme')
+    await first.ask({ type: 'watch', table: 'notes' })
+    await acme('POST /notes', { body: { title: 'one' } })
+    await first.change()
+    await failOver('FFFFFFFF')
+    t.equal((await first.closed).code, 1012)
+
+    const second = await connect('acme')
+    await second.ask({ type: 'watch', table: 'notes' })
+    await acme('POST /notes', { body: { title: 'of the first' } })
+    const { position: since } = await second.change()
+    await failOver('FFFFFFFE')
+    t.equal((await second.closed).code, 1012)
+
+    const third = await connect('acme')
+    const { watch, position } = await third.ask({ type: 'watch', table: 'notes', since })
+    t.ok(Number(position) > Number(since))
+    t.match(await third.next(({ type }) => type === 'gap'), { watch, position })
+    await acme('POST /notes', { body: { title: 'of the second' } })
+    t.match(await third.change(), { record: { title: 'of the second' }, position: Number(position) + 1 })
+  }))
+
 test('a failover while there is no watch is a gap for the next one', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, connect, ask } = await open(t, {}, { engine })

@@ -7,7 +7,7 @@ import { auditKeptUntil, auditLog, listFilters } from './audit.js'
 import { billing } from './billing.js'
 import { fileDepths, fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
 import { queue, queueLists, queueLosses, queueStates } from './queue.js'
-import { realtime, realtimeBatches, realtimeTimeline } from './realtime.js'
+import { realtime, realtimeBatches, realtimeFailovers, realtimeTimeline } from './realtime.js'
 import { realtimeGates, realtimeOutbox, recordChanges } from './realtime-triggers.js'
 import { oauthTokens, secretEarlierValues, secrets } from './secrets.js'
 import type { SystemMigration } from './system-migration.js'
@@ -73,5 +73,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   apiKeyRotators,
   workflowRunStates,
   fileUploadEnds,
-  fileDepths
+  fileDepths,
+  realtimeFailovers
 ]

@@ -113,3 +113,28 @@ begin
 end
 $body$`
 ])
+
+const perSecond = 100_000 // positions; more than a tenant's changes in a second
+
+/**
+ * A replica may lack an earlier failover, too. Neither the state nor a position of its timeline may repeat one of the timelines that it
+ * missed: the state is random, and positions begin at the time.
+ */
+export const realtimeFailovers = systemMigration('realtime_failovers', [], [
+  `create or replace function tenantry.follow_timeline() returns void language plpgsql as $body$
+declare
+  base bigint := extract(epoch from clock_timestamp()) * ${perSecond};
+begin
+  if exists (select from tenantry.realtime_timeline where timeline <> tenantry.wal_timeline()) then
+    perform pg_advisory_xact_lock(hashtextextended('tenantry.realtime_changes.positions', 0));
+    update tenantry.realtime_timeline set timeline = tenantry.wal_timeline(), epoch = random() * 2147483647
+    where timeline <> tenantry.wal_timeline();
+    if found then
+      perform setval('tenantry.realtime_stamps', nextval('tenantry.realtime_stamps') + ${step});
+      update tenantry.realtime_heads set position = greatest(position + ${step}, base), floor = greatest(position + ${step}, base),
+        stamp = nextval('tenantry.realtime_stamps');
+    end if;
+  end if;
+end
+$body$`
+])
