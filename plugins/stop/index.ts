@@ -6,6 +6,7 @@
  * load balancers can notice; each response closes its connection. The server listens until all running requests have their responses. With
  * `host: 'localhost'` Fastify listens on a second loopback address; idle connections there do not delay the stop either.
  */
+import { setMaxListeners } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
@@ -60,6 +61,8 @@ const stop = definePlugin<StopOptions>({
     const begun = new AbortController()
     const urgent = new AbortController()
     const ending = new AbortController()
+    // Each running upload listens.
+    setMaxListeners(0, ending.signal)
     const overdue = new AbortController()
     const works: Array<Promise<void>> = []
     const timers: NodeJS.Timeout[] = []
