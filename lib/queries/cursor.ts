@@ -36,13 +36,7 @@ export function checkCursorQuery (
 }
 
 /** A cursor reveals the values of its order, and a forged one can probe any value. Therefore every record must show these members. */
-export function reportHidden (
-  hidden: readonly string[],
-  record: string,
-  keys: string,
-  pointer: string,
-  { faults }: QueryContext
-): void {
+export function reportHidden (hidden: readonly string[], record: string, keys: string, pointer: string, { faults }: QueryContext): void {
   if (hidden.length === 0) return
   const names = hidden.map((name) => `"${name}"`).join(', ')
   const remedy = `add ${names} to \`select\`, or remove ${names} from \`excludeFields\``

@@ -18,13 +18,7 @@ const times: ReadonlySet<string> = new Set<keyof ProviderEvent | keyof Snapshot>
 ])
 
 /** Stores it; false if an event with its id is stored already, or was handled: another server may have learned its tenant. */
-export async function keepOrphan (
-  db: Db,
-  provider: ProviderName,
-  event: ProviderEvent,
-  tenant: Owner | null,
-  at: Date
-): Promise<boolean> {
+export async function keepOrphan (db: Db, provider: ProviderName, event: ProviderEvent, tenant: Owner | null, at: Date): Promise<boolean> {
   const handled = await db.selectFrom('tenantry.billing_events').select('id').where('provider', '=', provider).where('id', '=', event.id)
     .executeTakeFirst()
   if (handled !== undefined) return false

@@ -139,9 +139,7 @@ export default definePlugin<CorsOptions>({
     app.addHook('onSend', (request, reply, payload, done) => {
       if (tenants === null) return done(null, payload)
       const { origin } = request.headers
-      if (
-        origin !== undefined && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)
-      ) {
+      if (origin !== undefined && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)) {
         allow(request, reply, origin)
       }
       done(null, payload)

@@ -78,12 +78,7 @@ export async function * partsOf (parts: AsyncIterator<Multipart>, slow: Promise<
 }
 
 /** Runs the work that reads a part's file. If the form breaks off or arrives too slowly, rejects as `partsOf` does. */
-export async function readingPart<T> (
-  { file }: MultipartFile,
-  slow: Promise<never>,
-  expected: string,
-  work: () => Promise<T>
-): Promise<T> {
+export async function readingPart<T> ({ file }: MultipartFile, slow: Promise<never>, expected: string, work: () => Promise<T>): Promise<T> {
   // A short form may have failed before this part is read.
   let broken: unknown = file.errored
   file.once('error', (error) => {

@@ -114,11 +114,7 @@ interface ExpectedSize {
 }
 
 /** `usage`: null if usage is not metered. */
-export function holdStorage (
-  usage: Pick<Usage, 'reserve'> | null,
-  tenant: Owner,
-  { maxBytes, isKnown }: ExpectedSize
-): StorageHold {
+export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, { maxBytes, isKnown }: ExpectedSize): StorageHold {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0
   let isReleased = false

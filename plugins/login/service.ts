@@ -55,11 +55,7 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
 
   return {
     /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`. */
-    async logIn (
-      { id, exists }: NamedTenant,
-      { email: given, password }: Credentials,
-      address: string
-    ): Promise<LoggedIn | MfaRequired> {
+    async logIn ({ id, exists }: NamedTenant, { email: given, password }: Credentials, address: string): Promise<LoggedIn | MfaRequired> {
       const tenant = exists ? id : unknownTenant
       const email = given.toLowerCase()
       const anonymous: Actor = { userId: null, address }

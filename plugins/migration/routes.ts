@@ -57,12 +57,7 @@ const tags = ['Migration']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function migrationRoutes (
-  app: FastifyGroup,
-  migration: Engine['migration'],
-  production: boolean,
-  rules: string | undefined
-): void {
+export function migrationRoutes (app: FastifyGroup, migration: Engine['migration'], production: boolean, rules: string | undefined): void {
   app.get('/migration', {
     config,
     schema: { tags, summary: 'Retrieve the missing database changes as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }

@@ -61,11 +61,7 @@ function failed (error: string) {
 }
 
 /** Finds tools by name, those of the first source first. Throws `validationFailed` for names that no source knows. */
-export async function findTools (
-  sources: readonly ToolSource[],
-  names: readonly string[],
-  request: FastifyRequest
-): Promise<ModelTool[]> {
+export async function findTools (sources: readonly ToolSource[], names: readonly string[], request: FastifyRequest): Promise<ModelTool[]> {
   if (names.length === 0) return []
   const found = new Map<string, ModelTool>()
   for (const source of sources) {

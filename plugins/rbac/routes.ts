@@ -237,10 +237,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
 }
 
 /** The value of the body or the query string; `validationFailed` without one, or with two different ones. */
-function oneOf (
-  { body, query }: Readonly<Record<'body' | 'query', Static<typeof PartOfAssignment>>>,
-  member: 'userId' | 'roleId'
-): string {
+function oneOf ({ body, query }: Readonly<Record<'body' | 'query', Static<typeof PartOfAssignment>>>, member: 'userId' | 'roleId'): string {
   const [inBody, inQuery] = [body[member], query[member]]
   if (inBody === undefined && inQuery === undefined) {
     throw invalidInput(`/body/${member}`, 'is missing: send it here or in the query string', 'required')

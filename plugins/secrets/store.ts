@@ -121,10 +121,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     },
 
     /** A page of secrets that are not deleted, by key; with `search`, only those whose key contains the text. */
-    async list (
-      tenant: Owner,
-      { limit, offset, search }: Page & { readonly search?: string | undefined }
-    ): Promise<ListedRow[]> {
+    async list (tenant: Owner, { limit, offset, search }: Page & { readonly search?: string | undefined }): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
         .select([
           'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', 'expires_at as expiresAt',

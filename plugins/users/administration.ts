@@ -75,9 +75,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
-    if (
-      isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await store.hasOtherAdministrator(writer, user)
-    ) {
+    if (isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await store.hasOtherAdministrator(writer, user)) {
       throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another user an administrator first' })
     }
     return user

@@ -170,12 +170,7 @@ export interface DeliveryFilter {
 }
 
 /** A page of an owner's deliveries, the newest first, and their total, counted up to 10,000. */
-export async function listDeliveries (
-  db: Kysely<SystemTables>,
-  tenant: Owner,
-  { status, event }: DeliveryFilter,
-  { limit, offset }: Page
-) {
+export async function listDeliveries (db: Kysely<SystemTables>, tenant: Owner, { status, event }: DeliveryFilter, { limit, offset }: Page) {
   let found = db.selectFrom('tenantry.webhook_deliveries').where('tenant_id', '=', tenant)
   if (status !== undefined) found = found.where('status', '=', status)
   if (event !== undefined) found = found.where('type', '=', event)

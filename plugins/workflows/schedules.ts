@@ -34,11 +34,7 @@ class NotDue extends Error {
 }
 
 /** Moves a schedule on to its next time. Throws `NotDue` unless it is at this time, so that only one process succeeds. */
-export async function passDue (
-  transaction: Kysely<SystemTables>,
-  { tenant, workflow, at, next }: DueTime,
-  run?: string
-): Promise<void> {
+export async function passDue (transaction: Kysely<SystemTables>, { tenant, workflow, at, next }: DueTime, run?: string): Promise<void> {
   // PostgreSQL's times have microseconds.
   const { numUpdatedRows } = await transaction.updateTable('tenantry.workflow_schedules').set({
     next_at: next,

@@ -162,10 +162,7 @@ export function createRealtimeStep ({ publish }: Pick<Realtime, 'publish'>): Ste
 // Calls of steps that cost money: a call that may have been charged is never repeated, not even after a crash.
 
 /** Rejects with `stepAnswerLost` if the step has made its call before. */
-async function chargedOnce<Result> (
-  { wasSent, note }: Pick<StepCall, 'wasSent' | 'note'>,
-  make: () => Promise<Result>
-): Promise<Result> {
+async function chargedOnce<Result> ({ wasSent, note }: Pick<StepCall, 'wasSent' | 'note'>, make: () => Promise<Result>): Promise<Result> {
   if (wasSent) {
     const error = failure('stepAnswerLost')
     markCharged(error)

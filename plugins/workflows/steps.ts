@@ -90,11 +90,7 @@ async function textWithin (ms: number, step: string, bound: BoundQuery, text: Ru
   return result
 }
 
-async function runIntegration (
-  { id, call }: IntegrationStep,
-  ends: number,
-  { host, scope, clock }: StepContext
-): Promise<StepOutcome> {
+async function runIntegration ({ id, call }: IntegrationStep, ends: number, { host, scope, clock }: StepContext): Promise<StepOutcome> {
   const { integrations, journal, signal, log } = host
   if (integrations === null) throw new Error('a workflow calls other services, but the app has no plugin for them')
   const result = await integrations.run(call, scope, {

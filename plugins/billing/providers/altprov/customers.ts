@@ -13,10 +13,7 @@ import { idOf } from './snapshot.js'
 const maxCustomers = 10 // of one tenant; several exist only if some were created by hand
 
 /** The tenant's first customer, which is created if it is missing. */
-export async function customerOf (
-  call: AltprovCall,
-  { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>
-): Promise<string> {
+export async function customerOf (call: AltprovCall, { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>): Promise<string> {
   const [found] = await customersOf(call, tenant)
   if (found !== undefined) return found
   // A repeated key needs equal content: the address is set afterwards.
@@ -29,11 +26,7 @@ export async function customerOf (
 }
 
 /** Customers who may have the tenant's subscriptions, the known ones first: ten at most. */
-export async function customersOfSubscriptions (
-  call: AltprovCall,
-  tenant: Owner,
-  known: readonly string[]
-): Promise<string[]> {
+export async function customersOfSubscriptions (call: AltprovCall, tenant: Owner, known: readonly string[]): Promise<string[]> {
   const query = ofTenant(tenant)
   const [customers, found] = await Promise.all([
     customersOf(call, tenant),
