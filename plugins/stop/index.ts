@@ -64,6 +64,8 @@ const stop = definePlugin<StopOptions>({
     // Each running upload listens.
     setMaxListeners(0, ending.signal)
     const overdue = new AbortController()
+    // Plugins, and each upload, wait for them.
+    setMaxListeners(0, begun.signal, ending.signal, overdue.signal)
     const works: Array<Promise<void>> = []
     const timers: NodeJS.Timeout[] = []
     let refuses = false

@@ -290,3 +290,20 @@ t.test('work that waits for an unresponsive database is aborted at the deadline'
   await app.close()
   t.match(written, { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
 })
+
+t.test('many uploads that wait for the stop caused a warning of a leak', async (t) => {
+  const warnings: Error[] = []
+  const note = (warning: Error) => {
+    warnings.push(warning)
+  }
+  process.on('warning', note)
+  t.teardown(() => process.off('warning', note))
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(stop)
+  for (const signal of [app.stopping.signal, app.stopping.ending, app.stopping.overdue]) {
+    for (let count = 0; count < 20; count++) signal.addEventListener('abort', () => {})
+  }
+  await turn()
+  t.strictSame(warnings, [])
+})
