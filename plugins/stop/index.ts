@@ -61,8 +61,6 @@ const stop = definePlugin<StopOptions>({
     const begun = new AbortController()
     const urgent = new AbortController()
     const ending = new AbortController()
-    // Each running upload listens.
-    setMaxListeners(0, ending.signal)
     const overdue = new AbortController()
     // Plugins, and each upload, wait for them.
     setMaxListeners(0, begun.signal, ending.signal, overdue.signal)
