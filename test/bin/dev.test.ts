@@ -143,7 +143,7 @@ t.test('dev serves a document, its changes and its faults', async (t) => {
     for (const line of [/^listening on /, /export TOKEN=/, /export PLATFORM_TOKEN=/, /Server listening/]) {
       t.equal(output.filter((text) => line.test(text)).length, line.source === 'Server listening' ? 0 : 1, line.source)
     }
-    await t.rejects(fetch(`${address}/greeting`))
+    await t.rejects(fetch(`${address}/greeting`), { cause: { code: 'ECONNREFUSED' } })
   })
 })
 

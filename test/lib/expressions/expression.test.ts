@@ -77,7 +77,7 @@ t.test('a missing path is null', async (t) => {
   t.equal(evaluate('item["a b"]', { item: { 'a b': 2 } }), 2)
   t.equal(evaluate('has(item.a)', { item: { a: null } }), true)
   t.equal(evaluate('has(item.b.c) ? 1 : 2', { item: { a: null } }), 2)
-  t.throws(() => evaluate('item.a + 1', { item: {} }), 'an operator rejects null')
+  t.throws(() => evaluate('item.a + 1', { item: {} }), /null \+ int/, 'an operator rejects null')
 })
 
 t.test('inherited members cannot be reached', async (t) => {
@@ -213,8 +213,8 @@ t.test('timestamp() reads the times of columns, in every zone of the server', as
   t.equal(read('2026-01-02T03:04:05.123456789+01:00'), '2026-01-02T02:04:05.123Z')
   t.equal(read('2026-01-02T03:04:05.123456'), '2026-01-02T03:04:05.123Z', 'a timestamp')
   t.equal(read('2026-01-02T03:04:05'), '2026-01-02T03:04:05.000Z', 'a timestamp of a whole second')
-  t.throws(() => read('2026-01-02'))
-  t.throws(() => read(`2026-01-02T03:04:05.${'1'.repeat(20)}Z`))
+  t.throws(() => read('2026-01-02'), /cannot be converted to a timestamp/)
+  t.throws(() => read(`2026-01-02T03:04:05.${'1'.repeat(20)}Z`), /cannot be converted to a timestamp/)
 })
 
 t.test('computed indexes and methods of values work', async (t) => {
@@ -226,5 +226,5 @@ t.test('computed indexes and methods of values work', async (t) => {
   t.equal(evaluate('type(item.i) == double', { item }), true)
   t.equal(evaluate('(item).name', { item }), 'Ann Lee')
   t.match(evaluate('now()'), /^\d{4}-/)
-  t.throws(() => evaluate('item.list[item.list]', { item }))
+  t.throws(() => evaluate('item.list[item.list]', { item }), /the list has no such member/)
 })

@@ -27,7 +27,7 @@ t.test('a document is returned with its defaults, and reads the same when it is 
   t.strictSame(document.credentials?.payment, { secretKey: '{{secret:stripe}}' }, 'templates stay as they are written')
   const frozen = (await check(documents[2])).document
   t.ok(Object.isFrozen(frozen) && Object.isFrozen(frozen.routes) && Object.isFrozen(frozen.routes[0]?.queries))
-  t.throws(() => readTenantDocument({ routes: {} }))
+  t.throws(() => readTenantDocument({ routes: {} }), { code: 'TENANTRY_CONFIG_INVALID' })
   t.throws(() => readTenantDocument({ cache: 1 }), { code: 'TENANTRY_CONFIG_INVALID' })
 })
 

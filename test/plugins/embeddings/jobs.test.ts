@@ -51,6 +51,7 @@ test('batches', async (t) => {
     })
     t.equal((await globex(`GET ${String(body['statusUrl'])}`)).status, 404, 'another tenant cannot see the batch')
     const { rows } = { rows: await app.db.selectFrom('tenantry.agent_batch_documents').select(['position', 'input']).execute() }
+    t.equal(rows.length, 3)
     t.ok(rows.every(({ input }) => input === null), 'a finished batch keeps no text')
     const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id']).where('action', 'like', 'document.%')
       .execute()

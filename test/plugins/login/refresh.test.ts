@@ -53,7 +53,10 @@ test('a refresh token returns the next token and the next refresh token', (t) =>
     refused(t, await refresh(opened, fourth.body['refreshToken']), 401, 'TOKEN_INVALID', 'after it')
 
     const rows = await app.db.selectFrom('tenantry.refresh_tokens').selectAll().execute()
-    for (const part of String(fourth.body['refreshToken']).split('.').slice(2)) {
+    t.ok(rows.length > 0)
+    const [, , ...parts] = String(fourth.body['refreshToken']).split('.')
+    t.ok(parts.length > 0)
+    for (const part of parts) {
       t.notMatch(JSON.stringify(rows.map(({ secret, token }) => [secret.toString(), token.toString()])), part, 'only hashes are stored')
     }
   }))

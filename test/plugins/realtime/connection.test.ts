@@ -211,8 +211,7 @@ test('a refused upgrade ends its connection, and does not delay the stop of the 
 })
 
 test('an upgrade to another protocol is handled as a plain request', async (t) => {
-  const { origin, ask } = await open(t)
-  t.ok(ask)
+  const { origin } = await open(t)
   const responseTo = (method: string, path: string, upgrade: string, body?: string) =>
     new Promise<{ status: number | undefined, text: string }>((resolve, reject) => {
       const sent = request(`${origin}${path}`, {
@@ -271,7 +270,7 @@ test('a connection ends with its token, its tenant, or the server', async (t) =>
 })
 
 test('a plan limits connections, watches and rooms', async (t) => {
-  const { app, origin, connect: join, ask } = await open(t, {
+  const { origin, connect: join, ask } = await open(t, {
     plans: { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 2, maxRooms: 1, maxEntitiesWatched: 1 } } } }
   }, { tenants: [{ id: 'acme', plan: 'small' }] })
   const [first, second] = [await join('acme'), await join('acme')]
@@ -293,7 +292,6 @@ test('a plan limits connections, watches and rooms', async (t) => {
   first.socket.close()
   await first.closed
   t.match(await ready(t, origin, tokenOf('acme')), { socket: {} })
-  t.ok(app)
 })
 
 test('a reader that stops reading is disconnected', async (t) => {

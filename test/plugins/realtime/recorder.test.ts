@@ -177,6 +177,7 @@ test('the gate of a table is open while a client may watch the table, also for s
       select table_name as "table", gate::text, pg_sequence_last_value(gate)::int::boolean as open, (
         select pg_get_triggerdef(oid) from pg_trigger where tgrelid = table_name::regclass and tgname = 'tenantry_changes') as condition
       from unnest(array['notes', 'tasks']) table_name, tenantry.realtime_gate(table_name) gate`.execute(app.db)).rows
+  t.equal((await gates()).length, 2)
   for (const { table, gate, condition } of await gates()) t.match(condition, `'${gate}'::regclass`, `the trigger of ${table} reads the gate`)
   const isOpen = async () => Object.fromEntries((await gates()).map(({ table, open }) => [table, open]))
   t.same(await isOpen(), { notes: false, tasks: false })

@@ -98,6 +98,7 @@ test('concurrent rule changes, sweeps and counts do not deadlock, and every row 
   const counted = await query(
     'select l.tenant_id, l.counters, (select count(*)::int from tenantry.resource_usage u where u.tenant_id = l.tenant_id) as rows from tenantry.resource_limits l'
   )
+  t.ok(counted.length > 0)
   for (const { tenant_id: tenant, counters, rows } of counted) t.equal(counters, rows, String(tenant))
 })
 

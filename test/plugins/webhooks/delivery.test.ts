@@ -59,7 +59,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
     if (first === undefined || other.requests[0] === undefined) return t.fail('nothing arrived')
     t.match(verify(String(secret), first), { type: 'entity.updated', timestamp: /^\d{4}-.*Z$/, data: { value: 'x{{secret:hook}}' } })
     t.match(verify(signing, other.requests[0]), { type: 'entity.updated' })
-    t.throws(() => verify('whsec_AAAA', first))
+    t.throws(() => verify('whsec_AAAA', first), /No matching signature found/)
     t.equal((await as('acme')('GET /webhooks/secret')).body['secret'], secret, 'it stays')
     t.not((await as('globex')('GET /webhooks/secret')).body['secret'], secret)
     t.not((await as()('GET /webhooks/secret')).body['secret'], secret, 'nor does the platform get it')

@@ -143,6 +143,7 @@ test('writes of routes are sent to subscribed webhooks, and failed ones are not'
       'entity.deleted notes six'
     ], 'in the order of the entity')
     t.notMatch(hears.requests.map(({ body }) => body).join(), /a secret that nobody hears/)
+    t.ok(platform.requests.length > 0)
     t.ok(platform.requests.every((request) => request.path === '/of-the-platform' && verify(env.HOOK_SECRET, request) !== undefined))
     await until('private addresses are refused', async () =>
       (await ask('GET /webhooks/deliveries?event=entity.deleted')).body.data?.some(({ webhook, lastError }) =>
