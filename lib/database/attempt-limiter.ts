@@ -80,13 +80,18 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
         where a.ends_at < excluded.ends_at - interval '1 day'`.execute(dbFor(tenant))
     },
 
-    /** Takes the subject's only place for that many milliseconds, by the clock of the database; false if it is taken. `reset` frees it. */
-    async hold (kind: string, tenant: Owner, subject: string, ms: number): Promise<boolean> {
-      const { rows } = await sql`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
+    /** Takes the subject's only place for that many milliseconds, by the database's clock. A token for `release`; null if it is taken. */
+    async hold (kind: string, tenant: Owner, subject: string, ms: number): Promise<string | null> {
+      const { rows: [row] } = await sql<{ token: string }>`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, '{}', now() + ${ms} * interval '1 ms')
         on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at where a.ends_at <= now()
-        returning true`.execute(dbFor(tenant))
-      return rows.length > 0
+        returning ends_at::text as token`.execute(dbFor(tenant))
+      return row?.token ?? null
+    },
+
+    /** Frees the place, unless its time has passed and another caller has taken it: each place ends later than the one before. */
+    async release (kind: string, tenant: Owner, subject: string, token: string): Promise<void> {
+      await sql`delete from tenantry.attempts where ${rowOf(kind, tenant, subject)} and ends_at = ${token}::timestamptz`.execute(dbFor(tenant))
     },
 
     isRemembered: (kind: string, tenant: Owner, subject: string) => exists(kind, tenant, subject, sql`ends_at > ${new Date(now())}`),

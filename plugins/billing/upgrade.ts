@@ -148,14 +148,15 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A plan that is not for sale is refused before a provider is called.
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
-    if (!await attempts.hold(oneAtATime.kind, tenant, tenant, oneAtATime.heldMs)) {
+    const place = await attempts.hold(oneAtATime.kind, tenant, tenant, oneAtATime.heldMs)
+    if (place === null) {
       throw failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
     }
     try {
       return await upgrade(provider, input)
     } finally {
       // The change stays done, and the place is free after a minute in any case.
-      await attempts.reset(oneAtATime, tenant, tenant).catch((err: unknown) =>
+      await attempts.release(oneAtATime.kind, tenant, tenant, place).catch((err: unknown) =>
         log.warn({ err, tenant }, 'the lock of an upgrade could not be released; it expires in a minute')
       )
     }

@@ -26,6 +26,7 @@ async function together (t: Test, name: ProviderName): Promise<void> {
   const both = await servers(t, name)
   await t.test("a paid checkout becomes the tenant's plan on both servers", (t) => buys(t, both))
   await t.test('of two concurrent upgrades one is rejected', (t) => races(t, both))
+  await t.test('an upgrade that outlasts its place does not free the place of the next one', (t) => outlasts(t, both))
   await t.test('upgrades and syncs need the permission to write billing', (t) => permits(t, both))
   await t.test("a tenant's requests to the provider are rate limited", (t) => limits(t, both))
 }
@@ -203,7 +204,7 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   const provider = await world.open()
   await query(`create function refuse_job () returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$;
     create trigger refuse_job before insert on tenantry_queue.job for each row when (new.data->>'task' = 'billing.depart') execute function refuse_job()`)
-  await t.rejects(app.tenants.delete('gone'), 'the job that cancels it cannot be sent')
+  await t.rejects(app.tenants.delete('gone'), /does not satisfy a constraint/, 'the job that cancels it cannot be sent')
   t.match(await query("select status from tenantry.tenants where id = 'gone'"), [{ status: 'deleting' }], 'so the tenant is not removed')
   await query('drop function refuse_job cascade')
   await app.tenants.delete('gone')
@@ -268,6 +269,19 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
   t.match(responses.find(({ status }) => status === 409)?.body['message'], /in progress/)
   t.equal(checkouts().length, 1, 'one checkout')
   t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'the next one succeeds')
+}
+
+async function outlasts (t: Test, { world, as, query }: Opened): Promise<void> {
+  const places = () => query("select from tenantry.attempts where kind = 'billing.upgrade' and tenant_id = 'first'")
+  // The 429 delays the upgrade until its place has another owner.
+  world.misfortune({ status: 429, retryAfter: 1 })
+  const slow = as('first')('POST /billing/upgrade', upgradeTo('pro'))
+  await until('it has its place', async () => (await places()).length === 1)
+  await query("update tenantry.attempts set ends_at = now() + interval '50 s' where kind = 'billing.upgrade'")
+  t.match(await slow, { status: 200 })
+  t.equal((await places()).length, 1)
+  refused(t, await as('first')('POST /billing/upgrade', upgradeTo('pro')), 409, 'CONFLICT')
+  await query("delete from tenantry.attempts where kind = 'billing.upgrade'")
 }
 
 async function repeats (t: Test, { world, as }: Opened): Promise<void> {
