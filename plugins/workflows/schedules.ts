@@ -1,9 +1,9 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
 import type { FastifyInstance } from 'fastify'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { repeat } from '../../lib/concurrency/repeat.js'
 import { isOutage } from '../../lib/database/failures.js'
-import { databaseTime, tenantColumn } from '../../lib/database/sql.js'
+import { databaseTime } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isFailure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
@@ -14,7 +14,7 @@ import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
 
-const maxDue = 10_000 // per check
+const pageSize = 10_000 // due times that are read at once
 const atOnce = 10 // tenants whose schedules are started at a time
 const turnMs = 5000 // for the schedules of a tenant; the others stay due until the next check
 const pollMs = 10_000
@@ -61,6 +61,8 @@ interface Row {
   readonly workflow: string
   readonly schedule: string
   readonly at: Date
+  /** The same as text, which keeps all digits. */
+  readonly position: string
   readonly lastRun: string | null
 }
 
@@ -72,8 +74,20 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
   async function startDue (now: Date): Promise<number> {
     if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
+    let started = 0
+    let page = await dueRows(now)
+    for (;;) {
+      started += await startAll(page, now)
+      const last = page.at(-1)
+      // Rows whose documents cannot be read stay due. They must not hide those of other tenants.
+      if (last === undefined || page.length < pageSize) return started
+      page = await dueRows(now, last)
+    }
+  }
+
+  async function startAll (page: readonly Row[], now: Date): Promise<number> {
     const byTenant = new Map<Owner, Row[]>()
-    for (const row of await dueRows(now)) {
+    for (const row of page) {
       const known = byTenant.get(row.tenant)
       if (known === undefined) byTenant.set(row.tenant, [row])
       else known.push(row)
@@ -90,11 +104,12 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     return started
   }
 
-  function dueRows (now: Date): Promise<Row[]> {
-    return db.selectFrom('tenantry.workflow_schedules').select([
-      tenantColumn, 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'
-    ])
-      .where('next_at', '<=', now).orderBy('next_at').limit(maxDue).execute()
+  /** The due times after `last`, the earliest first. */
+  async function dueRows (now: Date, last?: Row): Promise<Row[]> {
+    const rest = last === undefined ? sql`true` : sql`(next_at, tenant_id, workflow) > (${last.position}::timestamptz, ${last.tenant}, ${last.workflow})`
+    const { rows } = await sql<Row>`select tenant_id as tenant, workflow, schedule, next_at as at, next_at::text as position, last_run as "lastRun"
+      from tenantry.workflow_schedules where next_at <= ${now} and ${rest} order by next_at, tenant_id, workflow limit ${pageSize}`.execute(db)
+    return rows
   }
 
   /** Starts the due runs of a tenant, of which some may wait for the tenant's other work. */
