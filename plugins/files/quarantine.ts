@@ -73,10 +73,10 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   /** Returns false if there is nothing to scan, or the scan failed. */
   async function scanNext (tenant: Owner): Promise<boolean> {
-    const id = await scans.claim(tenant, new Date(now()), new Date(now() + leaseMs))
+    const id = await scans.claim(tenant, leaseMs)
     if (id === null) return false
     const renewal = setInterval(() => {
-      scans.moveTo(tenant, id, new Date(now() + leaseMs)).catch((err: unknown) =>
+      scans.moveTo(tenant, id, leaseMs).catch((err: unknown) =>
         log.warn({ err, tenant, file: id }, 'the claim of a scan could not be renewed')
       )
     }, leaseMs / 3)
@@ -107,7 +107,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   async function failed (tenant: Owner, id: string, err: unknown): Promise<void> {
     const isEnding = end.signal.aborted
-    await scans.moveTo(tenant, id, new Date(now() + (isEnding ? 0 : retryMs)))
+    await scans.moveTo(tenant, id, isEnding ? 0 : retryMs)
     if (isEnding) return
     // A single file may be the cause of a lost connection. It must not stop the scans of other files.
     if (err instanceof ScannerUnavailable && !isDown && !await isReachable()) {
@@ -125,7 +125,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       isDown = false
       log.info('the scanner of files can be reached again')
     }
-    const tenants = await scans.dueTenants(last, new Date(now()), tenantsPerCheck)
+    const tenants = await scans.dueTenants(last, tenantsPerCheck)
     // The next check begins after the last tenant of this one.
     last = tenants.length < tenantsPerCheck ? '' : tenants.at(-1) ?? ''
     for (const tenant of tenants) for (let count = working.of(tenant); count < ofTenant; count++) start(tenant)
@@ -154,6 +154,9 @@ export function scannerAddress (text: string): ScannerAddress {
 
 const table = 'tenantry.files'
 
+/** By the clock of the database: those of several servers may differ. */
+const dueIn = (ms: number) => sql<Date>`now() + ${ms} * interval '1 ms'`
+
 type ScanStore = ReturnType<typeof createScanStore>
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
@@ -164,29 +167,29 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 
   return {
     /** The tenants after `after`, in order, that have files to scan. */
-    async dueTenants (after: string, at: Date, limit: number): Promise<Owner[]> {
+    async dueTenants (after: string, limit: number): Promise<Owner[]> {
       // Jumps from tenant to tenant in the index, so that tenants with many files cost no more.
       const { rows } = await sql<{ tenant: Owner }>`with recursive due (tenant) as (
-        (select tenant_id from tenantry.files where scan_at <= ${at} and tenant_id > ${after} order by tenant_id limit 1)
+        (select tenant_id from tenantry.files where scan_at <= now() and tenant_id > ${after} order by tenant_id limit 1)
         union all
-        select (select f.tenant_id from tenantry.files f where f.scan_at <= ${at} and f.tenant_id > due.tenant order by f.tenant_id limit 1)
+        select (select f.tenant_id from tenantry.files f where f.scan_at <= now() and f.tenant_id > due.tenant order by f.tenant_id limit 1)
         from due where due.tenant is not null
       ) select tenant from due where tenant is not null limit ${limit}`.execute(db)
       return rows.map(({ tenant }) => tenant)
     },
 
-    /** Claims the tenant's longest waiting file. For other servers it is due again at `until`. null if no file is due. */
-    async claim (tenant: Owner, at: Date, until: Date): Promise<string | null> {
-      const { rows: [row] } = await sql<{ id: string }>`update tenantry.files set scan_at = ${until}
+    /** Claims the tenant's longest waiting file. For other servers it is due again after `ms`. null if no file is due. */
+    async claim (tenant: Owner, ms: number): Promise<string | null> {
+      const { rows: [row] } = await sql<{ id: string }>`update tenantry.files set scan_at = ${dueIn(ms)}
         where tenant_id = ${tenant} and id = (
-          select id from tenantry.files where tenant_id = ${tenant} and scan_at <= ${at} order by scan_at limit 1 for update skip locked
+          select id from tenantry.files where tenant_id = ${tenant} and scan_at <= now() order by scan_at limit 1 for update skip locked
         ) returning id`.execute(dbFor(tenant))
       return row?.id ?? null
     },
 
     /** Sets when a claimed file is due again: later while its scan runs, and after it has failed. */
-    async moveTo (tenant: Owner, id: string, at: Date): Promise<void> {
-      await update(dbFor(tenant), tenant, id).set({ scan_at: at }).execute()
+    async moveTo (tenant: Owner, id: string, ms: number): Promise<void> {
+      await update(dbFor(tenant), tenant, id).set({ scan_at: dueIn(ms) }).execute()
     },
 
     /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */

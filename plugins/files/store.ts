@@ -68,7 +68,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     ): Promise<StoredFile | null> {
       if (!await lockTenant(writer, file.tenant, 'shared')) throw failure('tenantUnknown')
       const row = await writer.updateTable(table).set({
-        ...isScanned ? { status: 'quarantined', scan_at: file.createdAt } : { status: 'ready' },
+        ...isScanned ? { status: 'quarantined', scan_at: sql<Date>`now()` } : { status: 'ready' },
         ...columnsOf(file),
         counted: file.size,
         sha256: file.sha256,

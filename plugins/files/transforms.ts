@@ -32,11 +32,11 @@ export interface MadeImage extends Pick<Transform, 'contentType' | 'size' | 'sha
 
 export type Transforms = ReturnType<typeof createTransforms>
 
-interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage' | 'now' | 'log'> {
+interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage' | 'log'> {
   readonly transforms: ReturnType<typeof createTransformStore>
 }
 
-export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
+export function createTransforms ({ objects, transforms, dbFor, usage, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', retryIn(retryAfter))
   const places = createTenantLimiter({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
   /** By object key. */
@@ -59,11 +59,10 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
       name,
       contentType,
       size: bytes.length,
-      sha256: hash('sha256', bytes),
-      createdAt: new Date(now())
+      sha256: hash('sha256', bytes)
     }
     // Another server may be about to store the object.
-    if (kept === null || now() - kept.createdAt.getTime() > putMs) {
+    if (kept === null || kept.ageMs > putMs) {
       await keep(file, made, key, bytes, kept).catch((err: unknown) => {
         log.warn({ err, tenant, file: id }, 'a transformed image could not be stored; the next request transforms it again')
       })
@@ -73,18 +72,19 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
   }
 
   /** Stores nothing if there is no room. */
-  async function keep (file: StoredFile, made: Transform, key: string, bytes: Buffer, lost: Transform | null): Promise<void> {
+  async function keep (file: StoredFile, made: Transform, key: string, bytes: Buffer, lost: KeptTransform | null): Promise<void> {
     const { tenant, id } = file
     if (lost !== null) await drop(lost)
     const hold = holdStorage(usage(), tenant, { maxBytes: made.size, isKnown: true })
+    let createdAt: Date | null
     try {
       await hold.need(made.size)
-      const isNew = await dbFor(tenant).transaction().execute(async (transaction) => {
-        const isNew = await transforms.add(transaction, made, Math.max(leastKept, file.size * keptPerByte))
-        if (isNew) await hold.settle(made.size, transaction)
-        return isNew
+      createdAt = await dbFor(tenant).transaction().execute(async (transaction) => {
+        const added = await transforms.add(transaction, made, Math.max(leastKept, file.size * keptPerByte))
+        if (added !== null) await hold.settle(made.size, transaction)
+        return added
       })
-      if (!isNew) return await hold.release()
+      if (createdAt === null) return await hold.release()
     } catch (error) {
       await hold.release()
       if (isFailure(error, 'planLimit')) return
@@ -93,14 +93,14 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
     try {
       await objects.put(key, Stream.from([bytes]), made.contentType)
     } catch (error) {
-      await drop(made)
+      await drop({ ...made, createdAt })
       throw error
     }
     // The file may have been deleted meanwhile, with its earlier objects.
     if (await transforms.find(tenant, id, made.name) === null) await objects.delete(key)
   }
 
-  async function drop (transform: Transform): Promise<void> {
+  async function drop (transform: Transform & Pick<KeptTransform, 'createdAt'>): Promise<void> {
     await dbFor(transform.tenant).transaction().execute(async (transaction) => {
       if (await transforms.drop(transaction, transform)) await usage()?.free(transform.tenant, 'storage_bytes', transform.size, transaction)
     })
@@ -143,46 +143,58 @@ const table = 'tenantry.file_transforms'
 const maxOfFile = 50
 
 /** An image made from a file. */
-interface Transform extends Pick<StoredFile, 'tenant' | 'contentType' | 'size' | 'sha256' | 'createdAt'> {
+interface Transform extends Pick<StoredFile, 'tenant' | 'contentType' | 'size' | 'sha256'> {
   readonly file: string
   /** From the parameters. */
   readonly name: string
 }
 
+/** Its row. Both times are by the clock of the database. */
+interface KeptTransform extends Transform {
+  readonly createdAt: Date
+  readonly ageMs: number
+}
+
 export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    async find (tenant: Owner, file: string, name: string): Promise<Transform | null> {
-      const row = await dbFor(tenant).selectFrom(table).selectAll()
+    async find (tenant: Owner, file: string, name: string): Promise<KeptTransform | null> {
+      const age = sql<number>`extract(epoch from clock_timestamp() - created_at)::float8 * 1000`.as('age')
+      const row = await dbFor(tenant).selectFrom(table).selectAll().select(age)
         .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name).executeTakeFirst()
       if (row === undefined) return null
-      return { tenant, file, name, contentType: row.content_type, size: Number(row.size), sha256: row.sha256, createdAt: row.created_at }
+      const { content_type: contentType, size, sha256, created_at: createdAt, age: ageMs } = row
+      return { tenant, file, name, contentType, size: Number(size), sha256, createdAt, ageMs }
     },
 
     /**
-     * Adds the row, and its bytes to the file's total. Returns false if the file is gone or already has this transform. Also returns
-     * false beyond the maximum number of transforms, or beyond `maxBytes` of them.
+     * Adds the row, and its bytes to the file's total; returns its time. null if the file is gone or already has this transform. Also
+     * null beyond the maximum number of transforms, or beyond `maxBytes` of them.
      */
-    async add (writer: SystemTransaction, transform: Transform, maxBytes: number): Promise<boolean> {
-      const { tenant, file, name, contentType, size, sha256, createdAt } = transform
-      if (!await lockTenant(writer, tenant, 'shared')) return false
+    async add (writer: SystemTransaction, transform: Transform, maxBytes: number): Promise<Date | null> {
+      const { tenant, file, name, contentType, size, sha256 } = transform
+      if (!await lockTenant(writer, tenant, 'shared')) return null
       // Locks the file's row: a deletion happens either before or after.
       const found = await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready').forUpdate().executeTakeFirst()
-      if (found === undefined) return false
+      if (found === undefined) return null
       const kept = await writer.selectFrom(table)
         .select([sql<number>`count(*)::integer`.as('count'), sql<number>`coalesce(sum(size), 0)::float8`.as('bytes')])
         .where('tenant_id', '=', tenant).where('file_id', '=', file).executeTakeFirstOrThrow()
-      if (kept.count >= maxOfFile || kept.bytes + size > maxBytes) return false
+      if (kept.count >= maxOfFile || kept.bytes + size > maxBytes) return null
       const row = await writer.insertInto(table)
-        .values({ tenant_id: tenant, file_id: file, name, content_type: contentType, size, sha256, created_at: createdAt })
-        .onConflict((conflict) => conflict.columns(['tenant_id', 'file_id', 'name']).doNothing()).returning('name').executeTakeFirst()
-      if (row === undefined) return false
+        // A Date has milliseconds only.
+        .values({ tenant_id: tenant, file_id: file, name, content_type: contentType, size, sha256, created_at: sql`date_trunc('milliseconds', clock_timestamp())` })
+        .onConflict((conflict) => conflict.columns(['tenant_id', 'file_id', 'name']).doNothing()).returning('created_at').executeTakeFirst()
+      if (row === undefined) return null
       await addBytes(writer, tenant, file, size)
-      return true
+      return row.created_at
     },
 
     /** Deletes the row, and subtracts its bytes from the file's total. Returns false if the row is gone or was replaced. */
-    async drop (writer: SystemTransaction, { tenant, file, name, size, createdAt }: Transform): Promise<boolean> {
+    async drop (
+      writer: SystemTransaction,
+      { tenant, file, name, size, createdAt }: Transform & Pick<KeptTransform, 'createdAt'>
+    ): Promise<boolean> {
       // Locks in the order of `add`.
       await writer.selectFrom('tenantry.files').select('id')
         .where('tenant_id', '=', tenant).where('id', '=', file).forUpdate().execute()

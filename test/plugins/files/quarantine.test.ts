@@ -1,6 +1,7 @@
 /** Files in quarantine: with a real scanner, without it, and with malware. */
 import { createServer } from 'node:net'
 import { Readable } from 'node:stream'
+import { mock } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import { deflateSync } from 'node:zlib'
 import type { FastifyInstance } from 'fastify'
@@ -161,6 +162,17 @@ test('files of every kind of upload wait while the scanner is down, and are scan
   await until('the quarantine is empty', async () => (await rows(app))['ready'] === 5)
   for (const id of ids) t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 200)
   await until('health is ok', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
+})
+
+test('a server whose clock is wrong delays no scans', async (t) => {
+  t.teardown(() => mock.timers.reset())
+  mock.timers.enable({ apis: ['Date'], now: Date.now() + 120_000 })
+  const { app, as } = await open(t, { files: { scan: { clamd: `127.0.0.1:${await freePort()}` } } })
+  const due = async () =>
+    (await sql<{ seconds: number }>`select extract(epoch from scan_at - now())::float8 as seconds from tenantry.files`.execute(app.db)).rows[0]?.seconds ?? NaN
+  t.equal((await as('acme').upload([file('harmless')])).status, 201)
+  await until('the scan has failed', async () => await due() > 0)
+  t.ok(await due() <= 30, `the next one is in ${await due()} s`)
 })
 
 test("a file over the scanner's limit stays in quarantine, with the reason", async (t) => {
