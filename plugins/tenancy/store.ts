@@ -39,6 +39,9 @@ interface FoundRow extends Omit<Row, 'id' | 'name'> {
 }
 
 export function createTenantStore (db: Kysely<SystemTables>) {
+  /** The last tenant of `longDeleted`; its time as text, which keeps all digits. */
+  let last: { readonly id: string, readonly at: string } | undefined
+
   return {
     async find (id: Owner): Promise<TenantLookup> {
       const { rows: [row] } = await sql<FoundRow>`
@@ -107,10 +110,12 @@ export function createTenantStore (db: Kysely<SystemTables>) {
       const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()
       return row?.deleted_at ?? null
     },
-    /** Ids of tenants that were deleted before that time and not created again, oldest first. */
+    /** Ids of tenants that were deleted before that time and not created again, oldest first. The next call continues behind them. */
     async longDeleted (before: Date, limit: number): Promise<TenantId[]> {
-      const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade)
-        .orderBy('d.deleted_at').limit(limit).execute()
+      const rest = last === undefined ? sql`true` : sql`(d.deleted_at, d.id) > (${last.at}::timestamptz, ${last.id})`
+      const { rows } = await sql<{ id: string, at: string }>`select d.id, d.deleted_at::text as at from tenantry.deleted_tenants d
+        where d.deleted_at < ${before} and ${notMade} and ${rest} order by d.deleted_at, d.id limit ${limit}`.execute(db)
+      last = rows.length < limit ? undefined : rows.at(-1)
       return rows.map(({ id }) => tenantIdOf(id))
     },
     /** Removes the record of a deletion, unless the tenant was created again or deleted later. */

@@ -412,6 +412,8 @@ create table notes_of_nobody (author_id uuid references authors (id));
 insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
 `
   )
+  const turns = [await store.longDeleted(new Date(), 2), await store.longDeleted(new Date(), 2)]
+  t.same(turns.flat().sort(), ['old', 'recent', 'stuck'], 'each has its turn, however many fail')
   await t.rejects(forgetDeleted(store, erasure, maxLifetime, Date.now()), { errors: [{ code: 'TENANTRY_CONFLICT' }] })
   t.same(await marks(), ['again', 'recent', 'stuck'])
   t.same(await run(app, 'select tenant_id, name from authors order by 1'), [{ tenant_id: 'again', name: 'new' }, {
