@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type TSchema, Type } from 'typebox'
 import { isCalendarDay } from '../json/typed-values.js'
+import { Optional } from '../schema/annotations.js'
 import { dayMs } from '../time/spans.js'
 import { invalidInput } from '../validation/detail.js'
 import { named, namedAfter } from '../validation/named-schema.js'
@@ -31,19 +32,13 @@ const defaults: Pagination = { defaultLimit: 20, maxLimit: 100, defaultOffset: 0
 /** The schema of a query string with a page; `items` are the entries of the list. */
 export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_INTEGER) {
   return {
-    limit: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        description:
-          `${items} per page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is reduced to it.`
-      })
+    limit: Optional.Integer(
+      `${items} per page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is reduced to it.`,
+      { minimum: 1 }
     ),
-    offset: Type.Optional(
-      Type.Integer({
-        minimum: 0,
-        maximum: maxOffset,
-        description: `${items} to skip before the first one of the page. Default: \`pagination.defaultOffset\`, 0.`
-      })
+    offset: Optional.Integer(
+      `${items} to skip before the first one of the page. Default: \`pagination.defaultOffset\`, 0.`,
+      { minimum: 0, maximum: maxOffset }
     )
   }
 }
@@ -82,13 +77,9 @@ const maxLength = 200 // characters
 /** The member of a query string; `names` describes the searched names. */
 export function searchQuery (names: string) {
   return {
-    search: Type.Optional(
-      Type.String({
-        minLength: 1,
-        maxLength,
-        pattern: '^[^\\u0000]*$',
-        description: `Text that ${names} of the listed entries must contain, ignoring case.`
-      })
+    search: Optional.String(
+      `Text that ${names} of the listed entries must contain, ignoring case.`,
+      { minLength: 1, maxLength, pattern: '^[^\\u0000]*$' }
     )
   }
 }
@@ -106,7 +97,7 @@ const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?
 
 /** A member of a query string that `timeOf` or `endOf` reads. */
 export function timeQuery (description: string) {
-  return Type.Optional(Type.String({ maxLength: 64, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
+  return Optional.String(description, { maxLength: 64, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] })
 }
 
 /** The time of a text in milliseconds, not before 1970; a date is the beginning of that UTC day. Throws `validationFailed`. */

@@ -24,10 +24,8 @@ export const CacheStore = ClosedObject({
     'The maximum memory for keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.',
     { exclusiveMinimum: 0, maximum: mostMemoryMB, default: 64, unit: 'MB' }
   ),
-  redis: Type.Optional(
-    RedisServer(
-      'The Redis of the provider `redis`, which requires the package ioredis. Only the instances of this server may use that database of Redis.'
-    )
+  redis: RedisServer(
+    'The Redis of the provider `redis`, which requires the package ioredis. Only the instances of this server may use that database of Redis.'
   ),
   lmdb: Type.Optional(ClosedObject({
     dbPath: Type.String(

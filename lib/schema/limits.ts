@@ -59,10 +59,8 @@ export const RateLimit = ClosedObject({
     expected: '`GET /path` or `/path`, the path as it is declared',
     description: "Rules by `GET /path` or `/path`, with the declared path. A route's own rule takes precedence."
   })),
-  redis: Type.Optional(
-    RedisServer(
-      'The Redis in which instances share their counts. It requires the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; otherwise each instance counts separately.'
-    )
+  redis: RedisServer(
+    'The Redis in which instances share their counts. It requires the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; otherwise each instance counts separately.'
   )
 }, {
   description:

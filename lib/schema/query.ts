@@ -57,13 +57,16 @@ export const OrderBy = ClosedObject({
   })
 }, { description: 'The order of a list, chosen by the caller.' })
 
-const Templated = (description: string, bounds: { minimum: number }) =>
-  Type.Union([Type.Integer(bounds), Type.String({ text: 'request' })], { description })
+const Count = (description: string) => Optional.Union(description, [Type.Integer({ minimum: 0 }), Type.String({ text: 'request' })])
 
-const pagination = Optional.Enum(
-  'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
-  ['offset', 'cursor']
-)
+const pagesOf = (items: string) => ({
+  pagination: Optional.Enum(
+    'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
+    ['offset', 'cursor']
+  ),
+  limit: Count(`The number of ${items} per page without \`limit\` in the query string; at most \`pagination.maxLimit\`.`),
+  offset: Count(`The number of skipped ${items} without \`offset\` in the query string.`)
+})
 const excludeFields = Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
 
 const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined with AND.' })
@@ -73,7 +76,7 @@ export const Embed = Type.Cyclic({
   Embed: ClosedObject({
     filters: Type.Optional(Filters),
     order: Orders('The order of the rows. The primary key is always the last sort key.'),
-    limit: Type.Optional(Templated('The maximum number of rows, at most 1,000. Default: all rows.', { minimum: 0 })),
+    limit: Count('The maximum number of rows, at most 1,000. Default: all rows.'),
     embeds: Optional.Map('Options for the tables embedded in this one.', Type.Ref('Embed'))
   }, { description: 'The rows of an embedded table in a record, and their order.' })
 }, 'Embed')
@@ -101,11 +104,7 @@ export const Query = ClosedObject({
   single: Optional.Boolean('Return one record instead of a list. Without a matching record the request fails with 404. Default: false.'),
   order: Orders('The order of the list. The primary key is always the last sort key.'),
   orderBy: Type.Optional(OrderBy),
-  pagination,
-  limit: Type.Optional(
-    Templated('The number of rows per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
-  ),
-  offset: Type.Optional(Templated('The number of skipped rows without `offset` in the query string.', { minimum: 0 })),
+  ...pagesOf('rows'),
   id: Optional.Unknown('The primary key of one row, equivalent to a filter on it together with `single`.', { text: 'request' }),
   onConflict: Optional.Array(
     'The unique columns by which an `upsert` finds an existing row. Default: the primary key.',
@@ -133,11 +132,7 @@ export const DocumentQuery = ClosedObject({
     'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.'
   ),
   order: Orders('The order of the list. The id is always the last sort key.'),
-  pagination,
-  limit: Type.Optional(
-    Templated('The number of documents per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
-  ),
-  offset: Type.Optional(Templated('The number of skipped documents without `offset` in the query string.', { minimum: 0 })),
+  ...pagesOf('documents'),
   alias: Optional.String('The name of the result. Default: the collection.'),
   excludeFields
 }, { description: 'An operation on documents.' })

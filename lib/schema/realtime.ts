@@ -59,10 +59,8 @@ export const Realtime = ClosedObject({
     'The time for which changes are kept for clients that reconnect, and for which a table is recorded after its last watch.',
     { minimum: 60, maximum: 2_592_000, default: 86_400, unit: 's' }
   ),
-  redis: Type.Optional(
-    RedisServer(
-      'The Redis that carries messages of rooms between instances, instead of PostgreSQL. It requires the package ioredis. Default: `cache.redis` if the cache is in Redis.'
-    )
+  redis: RedisServer(
+    'The Redis that carries messages of rooms between instances, instead of PostgreSQL. It requires the package ioredis. Default: `cache.redis` if the cache is in Redis.'
   )
 }, { default: {}, description: 'Realtime: changes of rows, rooms and presence.' })
 export type Realtime = Static<typeof Realtime>

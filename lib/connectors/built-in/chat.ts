@@ -2,11 +2,11 @@
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Flag, Optional, Text } from './params.js'
+import { Optional, Text } from './params.js'
 
 const further = {
   threadTs: Optional.Text('The id of the message to reply to.', 40),
-  unfurlLinks: Flag('Shows previews of links.')
+  unfurlLinks: Optional.Boolean('Shows previews of links.')
 }
 const furtherBody = { thread_ts: '{{params.threadTs}}', unfurl_links: '{{params.unfurlLinks}}' }
 

@@ -2,13 +2,13 @@
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Count, Flag, Id, inSnakeCase, Optional, Text } from './params.js'
+import { Count, Id, inSnakeCase, Optional, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
 const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
   description: 'The number of the issue or pull request.'
 })
-const Names = (description: string) => Type.Optional(Type.Array(Text('The name of a label.', 255), { maxItems: 100, description }))
+const Names = (description: string) => Optional.Array(description, Text('The name of a label.', 255), { maxItems: 100 })
 const body = Optional.Text('The text, in Markdown.', 65_536)
 
 export const codehost: ConnectorDefinition = {
@@ -33,7 +33,7 @@ export const codehost: ConnectorDefinition = {
         body,
         labels: Names('The labels.'),
         assignees: Names('The names of the assigned users.'),
-        milestone: Type.Optional(Type.Integer({ minimum: 1, description: 'The number of the milestone.' }))
+        milestone: Optional.Integer('The number of the milestone.', { minimum: 1 })
       }),
       body: inSnakeCase('title', 'body', 'labels', 'assignees', 'milestone')
     },
@@ -42,13 +42,13 @@ export const codehost: ConnectorDefinition = {
       path: '/repos/{{params.owner}}/{{params.repo}}/issues',
       params: ClosedObject({
         ...repository,
-        state: Type.Optional(Type.Enum(['open', 'closed', 'all'], { description: 'The state of the listed issues. Default: `open`.' })),
+        state: Optional.Enum('The state of the listed issues. Default: `open`.', ['open', 'closed', 'all']),
         labels: Optional.Text('The names of labels that the issue must have, separated by commas.'),
         assignee: Optional.Text('The name of the assigned user; `none` for unassigned issues, `*` for any user.', 255),
         creator: Optional.Text('The name of the user who opened the issue.', 255),
         since: Optional.Text('The earliest time of the last change, such as 2026-01-31T12:00:00Z.', 40),
-        sort: Type.Optional(Type.Enum(['created', 'updated', 'comments'], { description: 'The sort key. Default: `created`.' })),
-        direction: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'The sort direction. Default: `desc`.' })),
+        sort: Optional.Enum('The sort key. Default: `created`.', ['created', 'updated', 'comments']),
+        direction: Optional.Enum('The sort direction. Default: `desc`.', ['asc', 'desc']),
         perPage: Count('The number of issues per page. Default: 30.', 100),
         page: Count('The number of the page. Default: 1.', 100_000)
       }),
@@ -63,8 +63,8 @@ export const codehost: ConnectorDefinition = {
         head: Text('The branch with the changes; `user:branch` for another repository.', 255),
         base: Text('The branch to merge into.', 255),
         body,
-        draft: Flag('Create a draft. Default: false.'),
-        maintainerCanModify: Flag('Allow maintainers to change the branch.')
+        draft: Optional.Boolean('Create a draft. Default: false.'),
+        maintainerCanModify: Optional.Boolean('Allow maintainers to change the branch.')
       }),
       body: inSnakeCase('title', 'head', 'base', 'body', 'draft', 'maintainerCanModify')
     },

@@ -16,7 +16,7 @@ const envelope = {
   cc: Type.Optional(Addresses('The recipients of a copy.')),
   bcc: Type.Optional(Addresses('The recipients of a blind copy.')),
   from: Type.Union(address.anyOf, { description: 'The sender, which must be verified.' }),
-  replyTo: Type.Optional(Type.Union(address.anyOf, { description: 'The address for replies.' }))
+  replyTo: Optional.Union('The address for replies.', address.anyOf)
 }
 
 /** Expressions that turn addresses into `{email, name}` and lists of them. */
@@ -63,7 +63,7 @@ export const email: ConnectorDefinition = {
       params: ClosedObject({
         ...envelope,
         templateId: Text('The id of the dynamic template.', 255),
-        data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'The values for the template, by name.' }))
+        data: Optional.Map('The values for the template, by name.', Type.Unknown())
       }),
       compute,
       body: {

@@ -2,26 +2,22 @@
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Count, Flag, Id, Optional, Text } from './params.js'
+import { Count, Id, Optional, Text } from './params.js'
 
 const issueKey = Id('The key or id of the issue, such as `APP-12`.')
 const LongText = (description: string) =>
-  Type.Optional(Type.Union([
+  Optional.Union(`${description} A string becomes one paragraph; an Atlassian document is sent unchanged.`, [
     Type.String({ minLength: 1, maxLength: 32_767 }),
     Type.Object({ type: Type.Literal('doc') }, { additionalProperties: true })
-  ], { description: `${description} A string becomes one paragraph; an Atlassian document is sent unchanged.` }))
+  ])
 
 const fields = {
   description: LongText('The description.'),
-  assignee: Type.Optional(Id('The account id of the assignee.')),
+  assignee: Optional.Id('The account id of the assignee.'),
   priority: Optional.Text('The name of the priority.', 255),
-  labels: Type.Optional(Type.Array(Text('A label.', 255), { maxItems: 100, description: 'The labels.' })),
-  parent: Type.Optional(Id('The key of the parent issue.')),
-  fields: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Additional fields by their names at the service, such as `customfield_10010`.'
-    })
-  )
+  labels: Optional.Array('The labels.', Text('A label.', 255), { maxItems: 100 }),
+  parent: Optional.Id('The key of the parent issue.'),
+  fields: Optional.Map('Additional fields by their names at the service, such as `customfield_10010`.', Type.Unknown())
 }
 
 const writtenFields = {
@@ -76,7 +72,7 @@ export const issues: ConnectorDefinition = {
         issueKey,
         summary: Optional.Text('The summary.', 255),
         ...fields,
-        notifyUsers: Flag('If false, no notifications are sent. Default: true.')
+        notifyUsers: Optional.Boolean('If false, no notifications are sent. Default: true.')
       }),
       compute: { description: asDocument('params.description') },
       query: { notifyUsers: '{{params.notifyUsers}}' },
@@ -88,14 +84,12 @@ export const issues: ConnectorDefinition = {
       safe: true,
       params: ClosedObject({
         jql: Text('The query in JQL. It must have a condition, such as a project.', 10_000),
-        fields: Type.Optional(
-          Type.Array(Text('The name of a field.', 255), {
-            minItems: 1,
-            maxItems: 200,
-            description: 'The returned fields of each issue. Default: the fields that can be shown in a list (`*navigable`).'
-          })
+        fields: Optional.Array(
+          'The returned fields of each issue. Default: the fields that can be shown in a list (`*navigable`).',
+          Text('The name of a field.', 255),
+          { minItems: 1, maxItems: 200 }
         ),
-        maxResults: Type.Optional(Type.Integer({ minimum: 1, maximum: 5000, description: 'The number of issues per page. Default: 50.' })),
+        maxResults: Optional.Integer('The number of issues per page. Default: 50.', { minimum: 1, maximum: 5000 }),
         nextPageToken: Optional.Text('The token of the next page from the previous response.', 4000)
       }),
       compute: { fields: "params.fields == null ? ['*navigable'] : params.fields" },
@@ -111,9 +105,7 @@ export const issues: ConnectorDefinition = {
       path: '/rest/api/3/project/search',
       params: ClosedObject({
         query: Optional.Text('Part of the name or key of the project.', 255),
-        startAt: Type.Optional(
-          Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The number of skipped projects. Default: 0.' })
-        ),
+        startAt: Optional.Integer('The number of skipped projects. Default: 0.', { minimum: 0, maximum: 1_000_000 }),
         maxResults: Count('The number of projects per page. Default: 50.', 100)
       }),
       query: { query: '{{params.query}}', startAt: '{{params.startAt}}', maxResults: '{{params.maxResults}}' }

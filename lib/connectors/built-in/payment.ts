@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Flag, Id, inSnakeCase, Metadata, Optional } from './params.js'
+import { Amount, Id, inSnakeCase, Metadata, Optional } from './params.js'
 
 export const payment: ConnectorDefinition = {
   name: 'payment',
@@ -18,10 +18,10 @@ export const payment: ConnectorDefinition = {
       params: ClosedObject({
         amount: Amount('The amount in minor units of the currency.'),
         currency: Type.String({ minLength: 3, maxLength: 3, description: 'The ISO code of the currency, such as `usd`.' }),
-        customer: Type.Optional(Id('The id of the customer.')),
-        paymentMethod: Type.Optional(Id('The id of the payment method.')),
-        confirm: Flag('Confirm the payment immediately.'),
-        automaticPaymentMethods: Flag('Accept the payment methods that are enabled for the account.'),
+        customer: Optional.Id('The id of the customer.'),
+        paymentMethod: Optional.Id('The id of the payment method.'),
+        confirm: Optional.Boolean('Confirm the payment immediately.'),
+        automaticPaymentMethods: Optional.Boolean('Accept the payment methods that are enabled for the account.'),
         description: Optional.Text('The description shown with the payment.', 1000),
         receiptEmail: Optional.Text('The e-mail address for the receipt.', 320),
         metadata: Metadata
@@ -41,7 +41,7 @@ export const payment: ConnectorDefinition = {
         name: Optional.Text('The full name of the person or business.', 256),
         phone: Optional.Text('The phone number.', 20),
         description: Optional.Text('A note shown with the customer.', 350),
-        paymentMethod: Type.Optional(Id('The id of the payment method to attach.')),
+        paymentMethod: Optional.Id('The id of the payment method to attach.'),
         metadata: Metadata
       }),
       body: inSnakeCase('email', 'name', 'phone', 'description', 'paymentMethod', 'metadata')
@@ -53,15 +53,12 @@ export const payment: ConnectorDefinition = {
       params: ClosedObject({
         customer: Id('The id of the customer.'),
         price: Id('The id of the price.'),
-        quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The quantity. Default: 1.' })),
-        trialPeriodDays: Type.Optional(
-          Type.Integer({ minimum: 1, maximum: 730, description: 'The number of days before the first payment.' })
-        ),
-        defaultPaymentMethod: Type.Optional(Id('The id of the payment method.')),
-        paymentBehavior: Type.Optional(
-          Type.Enum(['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete'], {
-            description: 'The behavior if the first payment fails.'
-          })
+        quantity: Optional.Integer('The quantity. Default: 1.', { minimum: 0, maximum: 1_000_000 }),
+        trialPeriodDays: Optional.Integer('The number of days before the first payment.', { minimum: 1, maximum: 730 }),
+        defaultPaymentMethod: Optional.Id('The id of the payment method.'),
+        paymentBehavior: Optional.Enum(
+          'The behavior if the first payment fails.',
+          ['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete']
         ),
         metadata: Metadata
       }),
@@ -77,8 +74,8 @@ export const payment: ConnectorDefinition = {
       bodyType: 'form',
       params: ClosedObject({
         subscription: Id('The id of the subscription, which is canceled immediately.'),
-        invoiceNow: Flag('Bill usage that has not been billed yet.'),
-        prorate: Flag('Credit the remaining time.')
+        invoiceNow: Optional.Boolean('Bill usage that has not been billed yet.'),
+        prorate: Optional.Boolean('Credit the remaining time.')
       }),
       query: inSnakeCase('invoiceNow', 'prorate')
     }

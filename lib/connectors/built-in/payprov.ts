@@ -2,12 +2,19 @@
 import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Count, Flag, Id, inSnakeCase, Metadata, Optional, Text } from './params.js'
+import { Amount, Count, Id, inSnakeCase, Metadata, Optional, Text } from './params.js'
 
 const paging = {
   page: Count('The number of the page. Default: 1.', 100_000),
   limit: Count('The number of records per page. Default: 10.', 100)
 }
+
+/** The action that reads one record of a collection. */
+const readOne = (collection: string, description: string): ConnectorDefinition['actions'][string] => ({
+  method: 'GET',
+  path: `/v1/${collection}/{{params.id}}`,
+  params: ClosedObject({ id: Id(description) })
+})
 
 export const payprov: ConnectorDefinition = {
   name: 'payprov',
@@ -26,13 +33,13 @@ export const payprov: ConnectorDefinition = {
           maxItems: 50,
           description: 'The ids of the products to choose from. The first is preselected.'
         }),
-        customerId: Type.Optional(Id('The id of a customer.')),
-        externalCustomerId: Type.Optional(Id('Your own id of the customer.')),
+        customerId: Optional.Id('The id of a customer.'),
+        externalCustomerId: Optional.Id('Your own id of the customer.'),
         customerEmail: Optional.Text('The e-mail address of the customer.', 320),
         customerName: Optional.Text('The name of the customer.', 256),
         amount: Type.Optional(Amount('The amount in minor units, if the customer can choose it.')),
-        discountId: Type.Optional(Id('The id of a discount.')),
-        allowDiscountCodes: Flag('Allow the customer to enter a discount code.'),
+        discountId: Optional.Id('The id of a discount.'),
+        allowDiscountCodes: Optional.Boolean('Allow the customer to enter a discount code.'),
         successUrl: Optional.Text('The URL to which the customer is redirected after the payment; `{CHECKOUT_ID}` is replaced by the id.'),
         returnUrl: Optional.Text('The URL of the link back from the checkout.'),
         metadata: Metadata
@@ -42,24 +49,16 @@ export const payprov: ConnectorDefinition = {
         'allowDiscountCodes', 'successUrl', 'returnUrl', 'metadata'
       )
     },
-    getCheckout: {
-      method: 'GET',
-      path: '/v1/checkouts/{{params.id}}',
-      params: ClosedObject({ id: Id('The id of the checkout.') })
-    },
-    getSubscription: {
-      method: 'GET',
-      path: '/v1/subscriptions/{{params.id}}',
-      params: ClosedObject({ id: Id('The id of the subscription.') })
-    },
+    getCheckout: readOne('checkouts', 'The id of the checkout.'),
+    getSubscription: readOne('subscriptions', 'The id of the subscription.'),
     listSubscriptions: {
       method: 'GET',
       path: '/v1/subscriptions/',
       params: ClosedObject({
-        customerId: Type.Optional(Id('The id of a customer, as a filter.')),
-        externalCustomerId: Type.Optional(Id('Your own id of a customer, as a filter.')),
-        productId: Type.Optional(Id('The id of a product, as a filter.')),
-        active: Flag('Only active, or only inactive records.'),
+        customerId: Optional.Id('The id of a customer, as a filter.'),
+        externalCustomerId: Optional.Id('Your own id of a customer, as a filter.'),
+        productId: Optional.Id('The id of a product, as a filter.'),
+        active: Optional.Boolean('Only active, or only inactive records.'),
         ...paging
       }),
       query: inSnakeCase('customerId', 'externalCustomerId', 'productId', 'active', 'page', 'limit')
@@ -76,16 +75,12 @@ export const payprov: ConnectorDefinition = {
       params: ClosedObject({
         email: Text('The e-mail address.', 320),
         name: Optional.Text('The name.', 256),
-        externalId: Type.Optional(Id('Your own id of the customer.')),
+        externalId: Optional.Id('Your own id of the customer.'),
         metadata: Metadata
       }),
       body: inSnakeCase('email', 'name', 'externalId', 'metadata')
     },
-    getCustomer: {
-      method: 'GET',
-      path: '/v1/customers/{{params.id}}',
-      params: ClosedObject({ id: Id('The id of the customer.') })
-    },
+    getCustomer: readOne('customers', 'The id of the customer.'),
     listCustomers: {
       method: 'GET',
       path: '/v1/customers/',
@@ -100,8 +95,8 @@ export const payprov: ConnectorDefinition = {
       method: 'GET',
       path: '/v1/products/',
       params: ClosedObject({
-        isArchived: Flag('Only archived, or only unarchived records.'),
-        isRecurring: Flag('Only subscriptions, or only one-time products.'),
+        isArchived: Optional.Boolean('Only archived, or only unarchived records.'),
+        isRecurring: Optional.Boolean('Only subscriptions, or only one-time products.'),
         ...paging
       }),
       query: inSnakeCase('isArchived', 'isRecurring', 'page', 'limit')

@@ -1,15 +1,12 @@
 /** JSON sent to any address, with or without a signature of Standard Webhooks (https://www.standardwebhooks.com). */
-import { Type } from 'typebox'
 import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Text } from './params.js'
+import { Optional, Scalar, Text } from './params.js'
 
 const params = {
   url: Text('The URL.', 8192),
-  body: Type.Optional(Type.Unknown({ description: 'The body, sent as JSON. Default: `{}`.' })),
-  headers: Type.Optional(
-    Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Additional headers.' })
-  )
+  body: Optional.Unknown('The body, sent as JSON. Default: `{}`.'),
+  headers: Optional.Map('Additional headers.', Scalar)
 }
 const request = {
   method: 'POST',
