@@ -5,6 +5,7 @@
  */
 import type { ErrorObject } from 'ajv'
 import { fullFormats } from 'ajv-formats/dist/formats.js'
+import { oncePerObject } from '../cache/weak-memo.js'
 import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { compareNumbers, type Exact, ExactNumber, isInteger, isNumber, numberIn } from '../json/exact-number.js'
@@ -164,14 +165,11 @@ function isOfTypes (value: unknown, type: unknown): boolean {
   return Array.isArray(type) ? type.some((name) => isOfType(value, name)) : isOfType(value, type)
 }
 
-const lookups = new WeakMap<readonly unknown[], ReadonlySet<unknown>>()
+const lookupOf = oncePerObject((values: readonly unknown[]) => new Set(values))
 
 /** The values of a tenant's enum are neither objects nor arrays. */
 function isListed (values: readonly unknown[], value: unknown): boolean {
-  if (values.length <= maxScanned) return values.includes(value)
-  let lookup = lookups.get(values)
-  if (lookup === undefined) lookups.set(values, lookup = new Set(values))
-  return lookup.has(value)
+  return values.length <= maxScanned ? values.includes(value) : lookupOf(values).has(value)
 }
 
 /** `name` is a type of JSON Schema. */

@@ -1,4 +1,5 @@
 /** A connector of one document, compiled when it is first called: its address, credentials and auth. */
+import { oncePerObject } from '../cache/weak-memo.js'
 import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
@@ -135,13 +136,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
 }
 
 /** Contexts of built-in connectors are the same for every document. */
-function builtInActions (definition: ConnectorDefinition): CompiledConnector['action'] {
-  const actions = compiledActions.get(definition) ?? actionsOf(definition, '', ownTexts)
-  compiledActions.set(definition, actions)
-  return actions
-}
-
-const compiledActions = new WeakMap<ConnectorDefinition, CompiledConnector['action']>()
+const builtInActions = oncePerObject((definition: ConnectorDefinition) => actionsOf(definition, '', ownTexts))
 
 function baseOf (name: string, value: unknown): string {
   if (typeof value === 'string' && value !== '') return value

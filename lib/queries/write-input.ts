@@ -1,4 +1,5 @@
 /** Reads the values of a write from the request: the configured `data`, or the body. */
+import { oncePerObject } from '../cache/weak-memo.js'
 import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
 import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
@@ -167,7 +168,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   const fromBody = value.references.some(({ source }) => source === 'body')
   const excludes = value.references.some(isOfCaller)
   const encoderOfColumn = fromBody ? jsonEncoderOf : writtenEncoderOf
-  const columns = writableColumns(table, encoderOfColumn)
+  const columns = fromBody ? columnsInBody(table) : columnsInValue(table)
   const path = requestPath(value, '')
   if (value.constant) checkRows(value.evaluate(noScope), table, pointer, context, many)
 
@@ -224,17 +225,14 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
 
 type EncoderOf = (column: Column) => Encoder
 
-const writable = new Map([writtenEncoderOf, jsonEncoderOf].map((encoderOf) => [encoderOf, new WeakMap<Table, readonly InputColumn[]>()]))
-
 /** Computed once per table: every write of a whole body uses them. */
+const columnsInBody = oncePerObject((table: Table) => writableColumns(table, jsonEncoderOf))
+const columnsInValue = oncePerObject((table: Table) => writableColumns(table, writtenEncoderOf))
+
 function writableColumns (table: Table, encoderOfColumn: EncoderOf): readonly InputColumn[] {
-  const known = writable.get(encoderOfColumn)?.get(table)
-  if (known !== undefined) return known
-  const columns = [...table.columns.values()]
+  return [...table.columns.values()]
     .filter((column) => unwritable(table, column) === undefined && !(table.tenantScoped && column.name === tenantColumn))
     .map((column, index) => ({ column, index, encode: encoderOfColumn(column), presence: presenceOf(index) }))
-  writable.get(encoderOfColumn)?.set(table, columns)
-  return columns
 }
 
 const none: ReadonlySet<string> = new Set()
