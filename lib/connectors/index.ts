@@ -122,7 +122,7 @@ function callOf (
     faults.add(`${pointer}/${typeMember}`, missing)
     return null
   }
-  for (const name of [definition.name, ...definition.aliases ?? []]) context.uses?.call(name)
+  for (const name of [definition.name, ...definition.aliases ?? []]) context.uses?.add('connectors', name)
   const connector = entry.compiled()
   const action = connector.action(declared.action)
   return action === null ? null : compileCall(connector, action, declared, pointer, context)

@@ -76,7 +76,7 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
 }
 
 function collectUse ({ source, path: [first, second] }: Reference, uses: PartUses): void {
-  if (source === 'secret') uses.name(String(first))
+  if (source === 'secret') uses.add('named', String(first))
   else if (source === 'tenant' && first !== 'id') uses.readSetting(second === undefined ? null : String(second))
 }
 

@@ -19,19 +19,9 @@ export class PartUses {
     return [...new Set([...this.named, ...this.replaced])]
   }
 
-  name (key: string): void {
-    this.named.add(key)
-    this.parent?.name(key)
-  }
-
-  replace (setting: string): void {
-    this.replaced.add(setting)
-    this.parent?.replace(setting)
-  }
-
-  call (connector: string): void {
-    this.connectors.add(connector)
-    this.parent?.call(connector)
+  add (kind: 'named' | 'replaced' | 'connectors', name: string): void {
+    this[kind].add(name)
+    this.parent?.add(kind, name)
   }
 
   readSetting (name: string | null): void {

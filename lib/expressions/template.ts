@@ -243,7 +243,7 @@ function environmentPart (name: string, pointer: string, compilation: Compilatio
   const value = environmentValue(name, pointer, context, last)
   const replaceable = context.secretsRefusedIn === undefined && context.sources.has('secret') && context.overridableEnv?.has(name) === true
   if (!replaceable) return { constant: true, value }
-  context.uses?.replace(name)
+  context.uses?.add('replaced', name)
   return referencePart({ source: 'secret', path: [name], setting: true, ...(value !== undefined && { fallback: value }) }, compilation)
 }
 
