@@ -13,24 +13,17 @@ const maxFilters = 20
 const maxLength = 1000 // characters of one
 const maxItems = 100 // of a list
 
-export interface ReadFilters {
-  /** Their values are references to `values`, or one of three words. */
-  readonly filters: readonly Filter[]
-  /** Templates such as `{{body.f0}}` read these. They are parsed already; a template of the query string would parse them again. */
-  readonly values: Readonly<Record<string, unknown>>
-  /** The JSON Pointer to each filter, in their order. */
-  readonly places: readonly string[]
-  /** `title.eq`: the filters without values, for the audit log. */
-  readonly named: readonly string[]
-}
-
 /** Parses the filters, one text or several by column; throws `validationFailed` for an invalid one. */
-export function readFilters (given: Readonly<Record<string, unknown>>, table: Table): ReadFilters {
+export function readFilters (given: Readonly<Record<string, unknown>>, table: Table) {
   const texts = Object.entries(given).flatMap(([name, texts]) => [texts].flat().map((text) => ({ name, text: String(text) })))
   if (texts.length > maxFilters) throw invalidInput('/query/filter', `must be at most ${maxFilters} filters`, 'maxItems')
+  /** Their values are references to `values`, or one of three words. */
   const filters: Filter[] = []
+  /** Templates such as `{{body.f0}}` read these. They are parsed already; a template of the query string would parse them again. */
   const values: Record<string, unknown> = {}
+  /** The JSON Pointer to each filter, in their order. */
   const places: string[] = []
+  /** `title.eq`: the filters without values, for the audit log. */
   const named: string[] = []
   for (const [index, { name, text }] of texts.entries()) {
     const at = placeOf(name)

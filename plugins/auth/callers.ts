@@ -58,12 +58,6 @@ export interface Callers {
   readonly permissionsOf: RoleSource['permissionsOf']
 }
 
-/** The remembered permissions of a caller in a tenant. */
-interface Given {
-  readonly tenant: Owner | undefined
-  readonly held: PermissionSet
-}
-
 /**
  * @param apiKey the platform's key, whose owner is a platform administrator. Throws for a key that is too short, or invalid in a header.
  */
@@ -74,7 +68,8 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
     )
   }
   const platform = apiKey === undefined ? null : digest(apiKey)
-  let remembered = new WeakMap<Claims, Given>()
+  /** The permissions of a caller in a tenant. */
+  let remembered = new WeakMap<Claims, { readonly tenant: Owner | undefined, readonly held: PermissionSet }>()
 
   function given (auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet> {
     const given = roles().map((source) => source.permissionsOf(auth, tenant))

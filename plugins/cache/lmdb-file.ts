@@ -147,14 +147,8 @@ function faultOf (path: string): string | undefined {
   return (lastPage + 1) * pageSize > size ? 'data.mdb was cut off' : undefined
 }
 
-interface Meta {
-  readonly pageSize: number
-  readonly lastPage: number
-  readonly transaction: number
-}
-
 /** The transaction of a meta page; undefined for another page. */
-function metaOf (path: string, at: number): Meta | undefined {
+function metaOf (path: string, at: number) {
   const meta = Buffer.alloc(metaLength)
   const length = withFile(path, 'r', (file) => readSync(file, meta, 0, metaLength, at + metaAt))
   if (length < metaLength) return undefined

@@ -33,21 +33,14 @@ export interface BatchParts {
   readonly now: () => number
 }
 
-/** A waiting document, and its sender. */
-interface Waiting {
-  readonly position: number
-  readonly document: NewDocument
-  readonly actor: Actor
-  readonly user: ModelUser | null
-}
-
 export type Batches = ReturnType<typeof createBatches>
 
 export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
   const batches = 'tenantry.agent_batches'
   const items = 'tenantry.agent_batch_documents'
 
-  async function next (tenant: Owner, id: string): Promise<Waiting | null> {
+  /** A waiting document, and its sender. */
+  async function next (tenant: Owner, id: string) {
     const row = await dbFor(tenant).selectFrom(`${items} as i`)
       .innerJoin(`${batches} as b`, (join) => join.onRef('b.tenant_id', '=', 'i.tenant_id').onRef('b.id', '=', 'i.batch_id'))
       .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id)

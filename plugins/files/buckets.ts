@@ -16,22 +16,18 @@ export interface Bucket {
   readonly types: readonly string[] | undefined
 }
 
-export interface Buckets {
-  readonly all: readonly Bucket[]
-  /** undefined if the document no longer has the bucket. */
-  find(name: string): Bucket | undefined
-  /** Throws `validationFailed` for an unknown bucket. */
-  get(name: string, path: string): Bucket
-}
+export type Buckets = ReturnType<typeof createBuckets>
 
-export function createBuckets (declared: Readonly<Record<string, Declared>>): Buckets {
+export function createBuckets (declared: Readonly<Record<string, Declared>>) {
   const sections = { ...declared, public: { ...declared['public'], public: true }, private: { ...declared['private'], public: false } }
   const buckets = new Map(Object.entries(sections).map(([name, section]) => [name, bucketOf(name, section)]))
   const names = [...buckets.keys()].sort()
   return {
     all: [...buckets.values()],
-    find: (name) => buckets.get(name),
-    get (name, path) {
+    /** undefined if the document no longer has the bucket. */
+    find: (name: string): Bucket | undefined => buckets.get(name),
+    /** Throws `validationFailed` for an unknown bucket. */
+    get (name: string, path: string): Bucket {
       const bucket = buckets.get(name)
       if (bucket === undefined) throw invalidInput(path, `must be one of ${names.join(', ')}`, 'enum')
       return bucket

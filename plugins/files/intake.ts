@@ -96,15 +96,7 @@ export function exactly (size: number, refusal: SizeLimit['refusal']) {
 const firstStep = 1_048_576 // bytes, if the size is unknown
 const longestStep = 67_108_864 // bytes
 
-export interface StorageHold {
-  /** Reserves until the total is at least this many bytes. Rejects with `planLimit`. */
-  need(bytes: number): Promise<void>
-  readonly reserved: number
-  /** Books the bytes when the transaction commits. */
-  settle(bytes: number, within: Kysely<SystemTables>): Promise<void>
-  /** Releases all reservations. */
-  release(): Promise<void>
-}
+export type StorageHold = ReturnType<typeof holdStorage>
 
 interface ExpectedSize {
   /** The size, or its upper bound. */
@@ -114,7 +106,7 @@ interface ExpectedSize {
 }
 
 /** `usage`: null if usage is not metered. */
-export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, { maxBytes, isKnown }: ExpectedSize): StorageHold {
+export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, { maxBytes, isKnown }: ExpectedSize) {
   const reservations: Reservation[] = []
   let reserved = usage === null ? Infinity : 0
   let isReleased = false
@@ -129,10 +121,11 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner
   }
 
   return {
-    get reserved () {
+    get reserved (): number {
       return reserved
     },
-    async need (bytes) {
+    /** Reserves until the total is at least this many bytes. Rejects with `planLimit`. */
+    async need (bytes: number): Promise<void> {
       const missing = bytes - reserved
       if (missing <= 0) return
       const ahead = isKnown ? missing : Math.max(missing, Math.min(Math.max(firstStep, reserved), longestStep, maxBytes - reserved))
@@ -143,12 +136,14 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner
         await take(missing)
       }
     },
-    async settle (bytes, within) {
+    /** Books the bytes when the transaction commits. */
+    async settle (bytes: number, within: Kysely<SystemTables>): Promise<void> {
       const [first, ...others] = reservations
       await first?.settle(bytes, within)
       for (const other of others) await other.settle(0, within)
     },
-    async release () {
+    /** Releases all reservations. */
+    async release (): Promise<void> {
       isReleased = true
       await Promise.all(reservations.map((reservation) => reservation.release()))
     }

@@ -177,18 +177,15 @@ export interface Grant {
   readonly expires: number
 }
 
-export interface Signer {
-  sign(grant: Grant): string
-  /** Whether the signature is valid. The caller checks the expiry. */
-  verify(grant: Grant, signature: string): boolean
-}
+export type Signer = ReturnType<typeof createSigner>
 
-export function createSigner ({ current, known }: MasterKeys): Signer {
+export function createSigner ({ current, known }: MasterKeys) {
   const own = derive(current)
   const all = Array.from(known.values(), derive)
   return {
-    sign: (grant) => signatureOf(own, grant),
-    verify (grant, signature) {
+    sign: (grant: Grant): string => signatureOf(own, grant),
+    /** Whether the signature is valid. The caller checks the expiry. */
+    verify (grant: Grant, signature: string): boolean {
       // Compares the texts, not the bytes: several base64url texts can encode the same bytes.
       const given = Buffer.from(signature)
       return all.some((key) => {

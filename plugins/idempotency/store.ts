@@ -30,11 +30,6 @@ export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys']
 }
 
 /** The keys and bytes that a tenant has stored. */
-interface KeyTotals {
-  readonly callers: KeyTotal
-  readonly anonymous: KeyTotal
-}
-
 interface KeyTotal {
   keys: number
   bytes: number
@@ -111,12 +106,12 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
         update tenantry.idempotency_keys set leased_until = now() where ${held} and state = 'written'`.execute(dbFor(tenant))
     },
 
-    async kept (tenant: Owner): Promise<KeyTotals> {
+    async kept (tenant: Owner) {
       const { rows } = await sql<
         KeyTotal & { stranger: boolean }
       >`select stranger, count(*)::int as keys, coalesce(sum(octet_length(content)), 0)::float8 as bytes
         from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now() group by stranger`.execute(dbFor(tenant))
-      const totalOf = (anonymous: boolean) => rows.find(({ stranger }) => stranger === anonymous) ?? { keys: 0, bytes: 0 }
+      const totalOf = (anonymous: boolean): KeyTotal => rows.find(({ stranger }) => stranger === anonymous) ?? { keys: 0, bytes: 0 }
       return { callers: totalOf(false), anonymous: totalOf(true) }
     },
 
@@ -139,7 +134,7 @@ const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = 60 // s
 
 export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now?: () => number) {
-  const known = createAsyncCache<KeyTotals, Owner>({
+  const known = createAsyncCache<Awaited<ReturnType<IdempotencyStore['kept']>>, Owner>({
     max: maxTenants,
     maxAgeMs: maxAge,
     load: (tenant) => store.kept(tenant),

@@ -16,12 +16,6 @@ const calmAfter = 60_000 // ms; after a connection of this length, a failure cou
 const maxSessions = 256 // connections over HTTP
 const maxFailures = 10_000 // servers whose failures are remembered
 
-interface Failures {
-  readonly count: number
-  /** In milliseconds of the pool's clock. */
-  readonly until: number
-}
-
 export interface PoolOptions {
   /** @param signal aborted when the pool closes */
   readonly open: (server: McpServer, signal: AbortSignal) => Promise<Connection>
@@ -37,7 +31,8 @@ export type Pool = ReturnType<typeof createPool>
 
 export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: PoolOptions) {
   const kinds = { stdio: createEntries(maxProcesses), http: createEntries(maxSessions) }
-  const failures = new LRUCache<string, Failures>({ max: maxFailures })
+  /** `until`: in milliseconds of the pool's clock. */
+  const failures = new LRUCache<string, { readonly count: number, readonly until: number }>({ max: maxFailures })
   const closing = new AbortController()
 
   const entriesOf = ({ command }: McpServer) => command === undefined ? kinds.http : kinds.stdio

@@ -1,22 +1,14 @@
 /** Checks the host and the origin of a request to the MCP endpoint before its body is read. */
-import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import type { DoneFuncWithErrOrRes, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { AllowedOrigins } from '../cors/index.js'
-
-export interface Guard {
-  /** Prevents DNS rebinding: a page whose name resolves to this server sends that name as the host. */
-  readonly checkHost: onRequestHookHandler
-  readonly checkOrigin: preHandlerHookHandler
-  /** Adds the address of the metadata to a 401, so that the caller can get a token (RFC 9728, 5.1). */
-  readonly challenge: onSendHookHandler
-}
 
 /**
  * @param url the public address of the server
  * @param origins of pages that may call the endpoint; null without the plugin cors
  * @param metadata the address of the metadata of this endpoint
  */
-export function createGuard (url: string, origins: () => AllowedOrigins | null, metadata: string): Guard {
+export function createGuard (url: string, origins: () => AllowedOrigins | null, metadata: string) {
   const { host, hostname, port, protocol, origin: own } = new URL(url)
   const hosts = new Set([host, `${hostname}:${port === '' ? (protocol === 'https:' ? 443 : 80) : port}`])
 
@@ -28,13 +20,14 @@ export function createGuard (url: string, origins: () => AllowedOrigins | null, 
   }
 
   return {
-    checkHost (request, _reply, done) {
+    /** Prevents DNS rebinding: a page whose name resolves to this server sends that name as the host. */
+    checkHost (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void {
       // Behind a trusted proxy, this is the host in X-Forwarded-Host.
       if (hosts.has(request.host)) return done()
       throw failure('forbidden', { message: `The Host header does not match the host of \`mcp.url\`: expected ${host}` })
     },
 
-    checkOrigin (request, _reply, done) {
+    checkOrigin (request: FastifyRequest, _reply: FastifyReply, done: HookHandlerDoneFunction): void {
       const { origin } = request.headers
       if (origin === undefined) return done()
       isAllowed(origin, request).then((isOne) => {
@@ -42,7 +35,8 @@ export function createGuard (url: string, origins: () => AllowedOrigins | null, 
       }, done)
     },
 
-    challenge (_request, reply, payload, done) {
+    /** Adds the address of the metadata to a 401, so that the caller can get a token (RFC 9728, 5.1). */
+    challenge (_request: FastifyRequest, reply: FastifyReply, payload: unknown, done: DoneFuncWithErrOrRes): void {
       if (reply.statusCode === 401) reply.header('www-authenticate', withMetadata(reply.getHeader('www-authenticate'), metadata))
       done(null, payload)
     }

@@ -2,7 +2,7 @@
  * The texts of batches of changes. SQL writes them, and processes with watches read them. They are not JSON: escaping the JSON of each
  * row would cost more than reading it. Separators are control characters, which JSON does not contain.
  */
-import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
 
 const parts = '\u001f' // of a change
@@ -18,23 +18,16 @@ export const batchSql = `string_agg(concat_ws(${chr(parts)}, kind, to_json(table
 /** SQL for the text of several batches. `more`: whether the range holds further batches of the tenant. */
 export const batchesSql = `string_agg(concat_ws(${chr(fields)}, tenant, position, first, more::int, changes), ${chr(batches)} order by tenant, position)`
 
-/** A batch of the changes of a tenant. */
-export interface StoredBatch {
-  readonly tenant: Owner
-  readonly position: number
-  readonly more: boolean
-  /** Those after a position, up to another. */
-  readonly changesBetween: (after: number, head: number) => StoredChange[]
-}
-
-export function batchesIn (text: string): StoredBatch[] {
+/** Batches of the changes of tenants. */
+export function batchesIn (text: string) {
   return text.split(batches).map((batch) => {
     const [tenant = '', position, first, more, list = ''] = batch.split(fields)
     return {
       tenant: tenantRef(tenant),
       position: Number(position),
       more: more === '1',
-      changesBetween: (after, head) => changesIn(list, Number(first), after, head)
+      /** Those after a position, up to another. */
+      changesBetween: (after: number, head: number): StoredChange[] => changesIn(list, Number(first), after, head)
     }
   })
 }

@@ -61,12 +61,6 @@ export interface Heads {
   readonly epoch: number
 }
 
-/** The state of all changes. */
-export interface News extends Heads {
-  /** Whether committed changes wait for positions. */
-  readonly waiting: boolean
-}
-
 /** The result of giving positions to some changes: also `more` if more changes may wait. */
 export interface PositionResult extends Heads {
   readonly count: number
@@ -260,9 +254,12 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
   }
 
   return {
-    /** Stamps grow in commit order, since one transaction at a time gives positions. */
-    async news (stamp: number): Promise<News> {
-      const found = await json<Omit<News, 'more'>>(news, [stamp])
+    /**
+     * The state of all changes. Stamps grow in commit order, since one transaction at a time gives positions. `waiting`: whether
+     * committed changes wait for positions.
+     */
+    async news (stamp: number) {
+      const found = await json<Omit<Heads, 'more'> & { readonly waiting: boolean }>(news, [stamp])
       return { ...found, more: found.heads.length === maxHeads }
     },
 

@@ -24,15 +24,6 @@ export interface Save {
   readonly usesSecrets: () => boolean | Promise<boolean>
 }
 
-export interface SaveResult {
-  /** The version of the saved document; after a dry run, the version in force. */
-  readonly version: number
-  /** The keys of secrets that the document reads. */
-  readonly secretsDetected: readonly string[]
-  /** The detected keys that have no value. */
-  readonly secretsMissing: readonly string[]
-}
-
 export type ConfigService = ReturnType<typeof createConfigService>
 
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })
@@ -62,7 +53,7 @@ export function createConfigService (
      * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
      * `match`, and `versionConflict` if another save happened in between.
      */
-    async save ({ tenant, document, actor, match, dryRun, usesSecrets }: Save): Promise<SaveResult> {
+    async save ({ tenant, document, actor, match, dryRun, usesSecrets }: Save) {
       const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
       /** The parts that read secrets were compared with the document before, and with no other. */
       const guardSame = (version: number) => {
@@ -82,6 +73,7 @@ export function createConfigService (
         })
       }
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
+      /** `secretsMissing`: the detected keys that have no value. */
       const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
       if (dryRun) return { version: before.version, ...found }
       const version = await store.save({

@@ -20,15 +20,9 @@ export function depthWithin ({ toolDepth }: { readonly toolDepth: number }): num
   return toolDepth + 1
 }
 
-export interface Nesting {
-  /**
-   * Marks a local request as a tool call. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth
-   * in callbacks of pools.
-   */
-  mark(call: IncomingMessage, depth: number): void
-}
+export type Nesting = ReturnType<typeof trackNesting>
 
-export function trackNesting (app: FastifyInstance): Nesting {
+export function trackNesting (app: FastifyInstance) {
   const depths = new WeakMap<IncomingMessage, number>()
   // Not by a hook: it would run for every request.
   app.decorateRequest('toolDepth', {
@@ -40,7 +34,11 @@ export function trackNesting (app: FastifyInstance): Nesting {
     }
   })
   return {
-    mark (call, depth) {
+    /**
+     * Marks a local request as a tool call. An AsyncLocalStorage would slow every promise of the process on Node 20, and lose the depth
+     * in callbacks of pools.
+     */
+    mark (call: IncomingMessage, depth: number): void {
       markToolCall(call)
       depths.set(call, depth)
     }

@@ -15,14 +15,6 @@ const maxAlone = 250 // events in all, shared by fewer tenants
 const maxWaiting = 100_000 // deliveries of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxSubjectBytes = 512 // in an index of PostgreSQL, which allows about 2,700
 
-interface Pass {
-  /** `busy`: another process is creating deliveries. `more`: there may be more to do now. */
-  readonly outcome: 'busy' | 'more' | 'done'
-  /** Where the next pass begins. */
-  readonly from: string
-  readonly refused: readonly RefusedEvents[]
-}
-
 /** Deliveries that failed at once, because too many of the same line wait. */
 interface RefusedEvents extends Line {
   readonly deliveries: number
@@ -56,8 +48,12 @@ export function chainOf (subject: string): string {
   return Buffer.byteLength(subject) <= maxSubjectBytes ? subject : createHash('sha256').update(subject).digest('hex')
 }
 
-/** @param from the last tenant of the previous pass */
-export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date): Promise<Pass> {
+/**
+ * Returns where the next pass begins, and the outcome. `busy`: another process is creating deliveries. `more`: there may be more to do now.
+ *
+ * @param from the last tenant of the previous pass
+ */
+export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date) {
   const events = await waiting(db, from)
   const last = events.at(-1)
   // Before the transaction: the embedded engine has one connection. Cached webhooks are at least as new as the events, unless another

@@ -9,20 +9,14 @@ import { eventText, writeEvent } from '../../lib/database/outbox.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { callbackPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
+import { callbackPlace } from '../../lib/secrets/cipher.js'
 import { chainOf } from './fan-out.js'
-import type { SigningSecrets } from './secret.js'
-import { retryForMs } from './send.js'
+import { retryForMs, type SenderParts } from './send.js'
 import { listDeliveries, redeliver } from './store.js'
-import type { SubscriberDirectory } from './subscribers.js'
 import type { Webhooks } from './webhooks.js'
 
-export interface WebhooksParts {
+export interface WebhooksParts extends Pick<SenderParts, 'subscribers' | 'secrets' | 'cipher' | 'now'> {
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly subscribers: SubscriberDirectory
-  readonly secrets: SigningSecrets
-  readonly cipher: SecretCipher
-  readonly now: () => number
   readonly wake: () => void
 }
 

@@ -6,22 +6,13 @@ import { fits } from './signature.js'
 
 const maxKeys = 100 // providers have two or three
 
-/** The keys that verify tokens. */
-export interface KeySet {
-  /**
-   * The key of a token; undefined for an unknown one. A token without a key id has the key that fits its algorithm, unless there are
-   * several.
-   */
-  find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
-  /** Identifies the set: sets with equal texts verify the same tokens. Empty without a key. */
-  readonly text: string
-}
+export type KeySet = ReturnType<typeof readKeySet>
 
 /**
  * The usable keys of the set for these algorithms, without keys for encryption, of other types, too short or invalid ones; secrets are
  * never keys. Throws if the document is not a set, or has too many keys.
  */
-export function readKeySet (document: unknown, algorithms: readonly SignatureAlgorithm[]): KeySet {
+export function readKeySet (document: unknown, algorithms: readonly SignatureAlgorithm[]) {
   const keys: unknown = isRecord(document) ? document.keys : undefined
   if (!Array.isArray(keys)) throw new Error('the response is not a JWK set')
   if (keys.length > maxKeys) throw new Error(`the set has ${keys.length} keys: expected at most ${maxKeys}`)
@@ -41,7 +32,13 @@ export function readKeySet (document: unknown, algorithms: readonly SignatureAlg
     }
   }
   return {
-    find: (algorithm, kid) => kid === undefined ? only.get(algorithm) ?? undefined : named.get(nameOf(algorithm, kid)),
+    /**
+     * The key of a token; undefined for an unknown one. A token without a key id has the key that fits its algorithm, unless there are
+     * several.
+     */
+    find: (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined =>
+      kid === undefined ? only.get(algorithm) ?? undefined : named.get(nameOf(algorithm, kid)),
+    /** Identifies the set: sets with equal texts verify the same tokens. Empty without a key. */
     text: texts.sort().join('\n')
   }
 }
