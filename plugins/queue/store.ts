@@ -4,6 +4,7 @@ import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { lease, queue } from './insert.js'
+import type { Job } from './types.js'
 
 /** A job is set aside when this many processes have ended while they ran it. */
 export const maxLost = 2
@@ -14,16 +15,11 @@ const setAsideOutput = '{"name": "ProcessEnded", "message": "its process ended t
 const maxDue = 1000
 
 /** A job of this process. */
-export interface TakenJob {
-  readonly id: string
-  readonly tenant: Owner
+export interface TakenJob extends Pick<Job, 'id' | 'tenant' | 'data' | 'lost'> {
   readonly task: string
-  readonly data: Readonly<Record<string, unknown>>
   /** 0 for the first. */
   readonly retries: number
   readonly retryLimit: number
-  /** Processes that ended while they ran it, since its last progress. */
-  readonly lost: number
 }
 
 /** The job and its attempt. */

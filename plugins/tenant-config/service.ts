@@ -51,7 +51,8 @@ export function createConfigService (
 
     /**
      * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
-     * `match`, and `versionConflict` if another save happened in between.
+     * `match`, and `versionConflict` if another save happened in between. Returns the version of the saved document, or after a dry run
+     * that in force; and the keys of secrets that the document reads, all and those without a value.
      */
     async save ({ tenant, document, actor, match, dryRun, usesSecrets }: Save) {
       const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
@@ -73,7 +74,6 @@ export function createConfigService (
         })
       }
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)
-      /** `secretsMissing`: the detected keys that have no value. */
       const found = { secretsDetected: secrets, secretsMissing: secrets.filter((key) => typeof stored?.get(key) !== 'string') }
       if (dryRun) return { version: before.version, ...found }
       const version = await store.save({

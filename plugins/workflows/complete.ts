@@ -9,17 +9,13 @@ import { parseJson } from '../../lib/json/parse.js'
 import { optional } from '../../lib/plugin/define.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
+import type { Callback } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
 import type { RunEnd, RunStore, TakenRun } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
-export interface Address {
-  readonly url: string
-  /** null: the tenant's generated secret signs. */
-  readonly secret: string | null
-  readonly trusted: boolean
-}
+export type Address = Pick<Callback, 'url' | 'secret' | 'trusted'>
 
 export interface EndedRun {
   readonly end: RunEnd

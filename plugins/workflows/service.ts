@@ -90,12 +90,9 @@ export interface WorkflowRuns {
   readonly callers: RunCallers
 }
 
-export interface RunParts {
+export interface RunParts extends Pick<WorkflowRuns, 'documents' | 'steps' | 'callers'> {
   readonly app: FastifyInstance
   readonly store: RunStore
-  readonly documents: Documents
-  readonly steps: StepRunners
-  readonly callers: RunCallers
 }
 
 /** The data of a run's job. */

@@ -80,13 +80,8 @@ export interface CheckoutInput {
   readonly idempotencyKey: string
 }
 
-export interface Checkout {
-  readonly id: string
+export interface Checkout extends Pick<Payment, 'id' | 'amount' | 'currency'> {
   readonly url: string
-  /** In minor units of the currency. */
-  readonly amount: number
-  /** In lower case. */
-  readonly currency: string
 }
 
 /**
