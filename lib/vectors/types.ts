@@ -19,19 +19,16 @@ export interface Chunk {
   readonly embedding: readonly number[]
 }
 
-export interface StoredDocument {
-  readonly id: string
-  readonly contentType: string
-  readonly metadata: Readonly<Record<string, unknown>>
-  readonly chunks: number
-  readonly createdAt: Date
-}
-
 export interface DocumentInput {
   readonly id: string
   readonly contentType: string
   readonly metadata: Readonly<Record<string, unknown>>
   readonly chunks: readonly Chunk[]
+}
+
+export interface StoredDocument extends Omit<DocumentInput, 'chunks'> {
+  readonly chunks: number
+  readonly createdAt: Date
 }
 
 /** The model and the dimensions of vectors: documents of different spaces cannot be compared. */
@@ -109,11 +106,8 @@ export interface VectorDocument extends DocumentInput {
   readonly version: string
 }
 
-export interface Nearest {
-  readonly id: string
-  readonly chunk: number
-  /** Cosine similarity. */
-  readonly score: number
+/** The score is the cosine similarity. */
+export interface Nearest extends Pick<ChunkMatch, 'id' | 'chunk' | 'score'> {
   /** The version of the vector's document; undefined if the index has only vectors of current versions. */
   readonly version?: string
 }
