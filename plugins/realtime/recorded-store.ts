@@ -14,12 +14,6 @@ export interface RecordedTable extends TenantTable {
   readonly start: number | null
 }
 
-/** A transaction that has written to the table, or may be about to. */
-export interface Writer {
-  readonly table: string
-  readonly writer: string
-}
-
 export type RecordedStore = ReturnType<typeof createRecordedStore>
 
 export function createRecordedStore (db: Kysely<SystemTables>) {
@@ -51,9 +45,9 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       })
     },
 
-    /** Transactions that now hold a writer's lock on the tables or their partitions. */
-    async writers (schema: string, tables: readonly string[]): Promise<Writer[]> {
-      const { rows } = await sql<Writer>`
+    /** Transactions that now hold a writer's lock on the tables or their partitions: they have written, or may be about to. */
+    async writers (schema: string, tables: readonly string[]) {
+      const { rows } = await sql<{ readonly table: string, readonly writer: string }>`
         select distinct c.relname as "table", l.virtualtransaction as writer
         from pg_class c, lateral (select c.oid as relid union select relid from pg_partition_tree(c.oid)) t, pg_locks l
         where c.relnamespace = (select oid from pg_namespace where nspname = ${schema}) and c.relname = any (${tables}::text[])

@@ -5,7 +5,7 @@ import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { SecretValues } from '../secrets/service.js'
 import type { StoredCaller } from './run-caller.js'
 import type { TakenRun } from './store.js'
@@ -13,10 +13,7 @@ import type { TakenRun } from './store.js'
 const maxScopeBytes = 2_097_152 // of JSON
 
 /** A workflow as its document contains it. */
-interface StoredDefinition {
-  readonly origin: CompiledWorkflow['origin']
-  readonly definition: WorkflowDefinition
-}
+type StoredDefinition = Pick<CompiledWorkflow, 'origin' | 'definition'>
 
 type StoredScope =
   & Pick<Scope, 'fullAccess'>
