@@ -256,8 +256,6 @@ export class CheckBudget {
   /** Throws `validationFailed` if fewer steps are left. */
   spend (count: number): void {
     this.#left -= count
-    if (this.#left < 0) {
-      throw invalidInput('', 'the request has too much data to validate: send less at once', 'limit')
-    }
+    if (this.#left < 0) throw invalidInput('', 'the request has too much data to validate: send less at once', 'limit')
   }
 }

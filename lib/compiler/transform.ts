@@ -117,9 +117,7 @@ export function computedNames (transform: Transform): string[] {
 function compute (fields: readonly ComputedField[], target: unknown, result: unknown, scope: Scope, budget: Budget): void {
   if (!isRecord(target)) return
   const locals = { item: target, result }
-  for (const { name, expression } of fields) {
-    target[name] = valueOf(expression, scope, locals, budget)
-  }
+  for (const { name, expression } of fields) target[name] = valueOf(expression, scope, locals, budget)
 }
 
 /** One record that an expression cannot handle must not fail the whole response. */

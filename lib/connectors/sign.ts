@@ -13,9 +13,7 @@ const maxSecret = 1000 // characters
  */
 export function signedHeaders (secret: unknown, body: string, id = `msg_${randomUUID()}`, now = Date.now()): Record<string, string> {
   const key = typeof secret !== 'string' || secret.length > maxSecret ? null : keyOf(secret)
-  if (key === null || key.length === 0) {
-    throw failure('credentialsRequired', { message: 'The signing secret of the webhook is missing' })
-  }
+  if (key === null || key.length === 0) throw failure('credentialsRequired', { message: 'The signing secret of the webhook is missing' })
   const timestamp = String(Math.floor(now / 1000))
   const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64')
   return { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` }

@@ -55,9 +55,7 @@ export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provi
 export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConfig | undefined {
   const isDefault = sections.get('databaseProvider', DatabaseProvider) === 'firebase'
   if (!sections.has('firebase')) {
-    if (isDefault) {
-      faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project with the Firestore documents')
-    }
+    if (isDefault) faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project with the Firestore documents')
     return undefined
   }
   const section = sections.get('firebase', Firebase)

@@ -45,9 +45,7 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
     }
     if (last !== undefined && last !== null && last !== '') return last
   }
-  if (last === undefined && lastName !== undefined) {
-    faults.add(pointer, missingSetting(lastName))
-  }
+  if (last === undefined && lastName !== undefined) faults.add(pointer, missingSetting(lastName))
   return last
 }
 

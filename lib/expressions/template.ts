@@ -101,9 +101,7 @@ function compilePart (value: unknown, pointer: string, compilation: Compilation,
     faults.add(pointer, `objects and arrays can be nested at most ${maxDepth} levels deep`)
     return nothing
   }
-  if (Array.isArray(value)) {
-    return arrayOf(value.map((item, index) => compilePart(item, pointerTo(pointer, index), compilation, depth + 1)))
-  }
+  if (Array.isArray(value)) return arrayOf(value.map((item, index) => compilePart(item, pointerTo(pointer, index), compilation, depth + 1)))
   const prototype: unknown = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null) {
     faults.add(pointer, 'only plain objects are JSON values')
@@ -120,9 +118,7 @@ function compilePart (value: unknown, pointer: string, compilation: Compilation,
 }
 
 function arrayOf (items: readonly Part[]): Part {
-  if (items.every((item) => item.constant)) {
-    return { constant: true, value: Object.freeze(items.map((item) => item.value ?? null)) }
-  }
+  if (items.every((item) => item.constant)) return { constant: true, value: Object.freeze(items.map((item) => item.value ?? null)) }
   const readers = items.map(readerOf)
   return { constant: false, read: (scope) => readers.map((read) => read(scope) ?? null) }
 }

@@ -59,9 +59,7 @@ export function tagOfBody (text: string): string | undefined {
 export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequest, 'headers'>): Precondition | undefined {
   if (header === undefined) return undefined
   const tags = parse(header)
-  if (tags === null) {
-    throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags, such as "3"' })
-  }
+  if (tags === null) throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags, such as "3"' })
   return tags
 }
 

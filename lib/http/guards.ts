@@ -73,9 +73,7 @@ export function refuseEarlierRoutes (
   asks: (config: FastifyContextConfig, context: FastifyInstance) => boolean
 ): void {
   for (const [{ method, url, config = {} }, { context }] of watchRoutes(app).routes) {
-    if (isWithin(context, app) && method !== 'HEAD' && asks(config, context)) {
-      throw new Error(tooEarly(`${String(method)} ${url}`, name))
-    }
+    if (isWithin(context, app) && method !== 'HEAD' && asks(config, context)) throw new Error(tooEarly(`${String(method)} ${url}`, name))
   }
 }
 

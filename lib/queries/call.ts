@@ -195,9 +195,7 @@ function compileArguments (
     const before = context.faults.faults.length
     const value = compileValue(configured, at, within)
     const argument = known?.find((each) => each.name === name)
-    if (known !== undefined && argument === undefined) {
-      context.faults.add(at, unknownArgument(name), nearest(name, names))
-    }
+    if (known !== undefined && argument === undefined) context.faults.add(at, unknownArgument(name), nearest(name, names))
     return argument === undefined || context.faults.faults.length > before ? [] : [compileArgument(argument, value, at, context)]
   })
   for (const { name, hasDefault } of known ?? []) {
@@ -223,9 +221,7 @@ function compileArgument (argument: FunctionArgument, value: CompiledValue, poin
     if (given === null) return null
     if (given === undefined) throw invalidInput(path, `the argument "${name}" has no value`, 'required')
     const encoded = encode(given)
-    if (encoded === unfit) {
-      throw invalidInput(path, typeof given === 'string' && !isStorable(given) ? unstorableText : message, 'type')
-    }
+    if (encoded === unfit) throw invalidInput(path, typeof given === 'string' && !isStorable(given) ? unstorableText : message, 'type')
     return encoded
   }
   return { argument, bind, references, ...hasDefault && { presence: (scope) => value.evaluate(scope) !== undefined } }

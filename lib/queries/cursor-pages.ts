@@ -39,9 +39,7 @@ export function compileCursorPages (
 
 export function cursorLimit (page: Page, scope: Scope): number {
   const asked = page.limit(scope)
-  if (asked === 0) {
-    throw invalidInput('/query/limit', 'must be at least 1 with a cursor, which continues after a row', 'minimum')
-  }
+  if (asked === 0) throw invalidInput('/query/limit', 'must be at least 1 with a cursor, which continues after a row', 'minimum')
   return asked
 }
 

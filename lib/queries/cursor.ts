@@ -88,9 +88,7 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
   if (given === undefined || given === null) throw unknownCursor()
   if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknownCursor()
   const text = Buffer.from(given, 'base64url').toString()
-  if (!text.startsWith(tag)) {
-    throw invalidInput(path, 'is not a cursor of this list and this order: start without one', 'format')
-  }
+  if (!text.startsWith(tag)) throw invalidInput(path, 'is not a cursor of this list and this order: start without one', 'format')
   const values = valuesIn(text.slice(tagLength))
   const misfits = values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)
   if (misfits) throw unknownCursor()

@@ -171,9 +171,7 @@ function binderOf ({ read, value }: FilterValue, operator: Operator, name: strin
     const given = read(scope)
     if (given === undefined || (given === null && operator !== 'is')) return null
     const encoded = encode(given, operator)
-    if (encoded === undefined) {
-      throw invalidInput(path, `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, 'type')
-    }
+    if (encoded === undefined) throw invalidInput(path, `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, 'type')
     return encoded
   }
 }

@@ -134,9 +134,7 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
     if (operator === 'is') {
       if (given === undefined) return null
       const word = wordOf(given)
-      if (word === undefined) {
-        throw invalidInput(path, `the field "${name}": expected null, true, false or "unknown"`, 'type')
-      }
+      if (word === undefined) throw invalidInput(path, `the field "${name}": expected null, true, false or "unknown"`, 'type')
       return make('==', word === 'null' ? null : word === 'true')
     }
     if (given === undefined || given === null) return null

@@ -145,9 +145,7 @@ function bindWrite (
   scope: Scope
 ): BoundOperation {
   const { documents, many, id } = input.read(scope)
-  if (documents.length > maxBatch) {
-    throw invalidInput('/body', `must contain at most ${maxBatch} documents`, 'maxItems')
-  }
+  if (documents.length > maxBatch) throw invalidInput('/body', `must contain at most ${maxBatch} documents`, 'maxItems')
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
   if (unfit.length > 0) throw refuse(unfit)
   if (id !== null && !isPathSegment(id)) {

@@ -72,9 +72,7 @@ function embedded (field: EmbedField, outer: string, rendering: Rendering): stri
   const ordered = selection.grouped === true
     ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, draft)
     : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
-  if (most === undefined) {
-    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${limit.write(draft)}`}) ${row}`
-  }
+  if (most === undefined) return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${limit.write(draft)}`}) ${row}`
   // PostgreSQL computes equal aggregates only once.
   const over = `count(*) > ${most} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
   const read = limit === undefined ? `${most + 1}` : `least(${limit.write(draft)}, ${most + 1})`

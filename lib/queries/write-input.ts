@@ -173,9 +173,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   if (value.constant) checkRows(value.evaluate(noScope), table, pointer, context, many)
 
   const readRow = (row: unknown, at: string, scope: Scope): InputRow => {
-    if (!isRecord(row)) {
-      throw invalidInput(at, many ? 'must be an object, or an array of objects' : 'must be an object', 'type')
-    }
+    if (!isRecord(row)) throw invalidInput(at, many ? 'must be an object, or an array of objects' : 'must be an object', 'type')
     const json = new Array<unknown>(columns.length)
     const bound = new Array<unknown>(columns.length)
     let seen = 0

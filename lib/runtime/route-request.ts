@@ -60,9 +60,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Throws `badRequest` for invalid input. */
   validate (): void {
     // Validation converts the parameters, but a precondition needs them as sent.
-    if (this.request.headers['if-match'] !== undefined) {
-      this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
-    }
+    if (this.request.headers['if-match'] !== undefined) this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
     this.route.request.validate(this.request)
   }
 

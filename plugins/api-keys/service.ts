@@ -53,9 +53,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
         await requirePresent(transaction, claims)
-        if (count >= maxKeys) {
-          throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
-        }
+        if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
         await store.insert(transaction, tenant, {
           id,
           name,

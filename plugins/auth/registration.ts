@@ -20,9 +20,7 @@ export interface Registration {
 /** Uses the app's own registration, or registers @fastify/jwt. Without keys, the new registration accepts no token. */
 export async function registerJwt (app: FastifyInstance, keys: Keys | undefined): Promise<Registration> {
   const known = app.hasDecorator('jwt') ? app.jwt : undefined
-  if (known !== undefined && isJwt(known)) {
-    return { jwt: { ...known }, isOfApp: true, decoratorName: decoratorNameOf(known) }
-  }
+  if (known !== undefined && isJwt(known)) return { jwt: { ...known }, isOfApp: true, decoratorName: decoratorNameOf(known) }
   const { default: fastifyJwt } = await import('@fastify/jwt')
   const options = packageOptions(keys)
   const decoratorName = known === undefined && app.hasRequestDecorator('user') ? 'jwtUser' : 'user'

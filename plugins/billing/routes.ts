@@ -145,12 +145,7 @@ export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upg
 
   app.get('/billing/plans', {
     config: { access: 'public' },
-    schema: {
-      tags,
-      summary: 'List plans',
-      security: [],
-      response: { 200: List, ...errorResponses(429, 500) }
-    }
+    schema: { tags, summary: 'List plans', security: [], response: { 200: List, ...errorResponses(429, 500) } }
   }, () => response)
 }
 

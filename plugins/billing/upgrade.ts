@@ -149,9 +149,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const isSold = [...providers.keys()].some((name) => products.idOf(name, { plan, cycle }) !== undefined)
     if (plan !== lowestPlan && !isSold) throw notSold({ plan, cycle }, products.soldBy(provider.name), plans)
     const place = await attempts.hold(oneAtATime.kind, tenant, tenant, oneAtATime.heldMs)
-    if (place === null) {
-      throw failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
-    }
+    if (place === null) throw failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
     try {
       return await upgrade(provider, input)
     } finally {

@@ -44,10 +44,7 @@ const Stats = named(
   })
 )
 
-const KeysQuery = ClosedObject({
-  tenant: tenant('the keys of the platform'),
-  ...pageQuery('Keys', maxOffset)
-})
+const KeysQuery = ClosedObject({ tenant: tenant('the keys of the platform'), ...pageQuery('Keys', maxOffset) })
 
 const Keys = ListOf(
   Type.String({

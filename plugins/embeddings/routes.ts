@@ -113,9 +113,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
     config,
     schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...callerErrors() } }
   }, async (request) => {
-    if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) {
-      throw failure('notFound')
-    }
+    if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) throw failure('notFound')
     return { success: true }
   })
 

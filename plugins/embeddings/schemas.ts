@@ -113,9 +113,7 @@ export const Put = named(
   })
 )
 
-export const Batch = ClosedObject({
-  documents: Type.Array(Document, { minItems: 1, maxItems: maxBatch })
-})
+export const Batch = ClosedObject({ documents: Type.Array(Document, { minItems: 1, maxItems: maxBatch }) })
 export const BatchQueued = named(
   'QueuedBatch',
   Type.Object({

@@ -188,9 +188,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     by: Uploader
   ): Promise<StoredFile> {
     const complete = await store.complete(transaction, file, expiryOf(bucket, file.createdAt), origin)
-    if (complete === null) {
-      throw failure('stateConflict', { message: 'The upload took longer than one day, or its entity was deleted' })
-    }
+    if (complete === null) throw failure('stateConflict', { message: 'The upload took longer than one day, or its entity was deleted' })
     await hold.settle(file.size, transaction)
     await writeCreated(transaction, emitter(), complete, by)
     return complete

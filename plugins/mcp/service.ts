@@ -53,10 +53,7 @@ export function createMcp (
     addResources(server, context)
     if (prompts.length > 0) addPrompts(server, sdk, prompts)
     return server
-  }, {
-    keepAliveMs: 0,
-    onerror: (err) => log.debug({ err }, 'a message of an MCP client was refused')
-  })
+  }, { keepAliveMs: 0, onerror: (err) => log.debug({ err }, 'a message of an MCP client was refused') })
 
   return {
     async handle (request: FastifyRequest, reply: FastifyReply): Promise<McpResponse> {

@@ -142,9 +142,7 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
     const locked = await store.lock(user, at)
     if (locked === undefined) throw failure('tenantUnknown')
     if (locked.enabled !== enabled) {
-      throw failure('conflict', {
-        message: 'The second factor was enabled or disabled by another request: try again'
-      })
+      throw failure('conflict', { message: 'The second factor was enabled or disabled by another request: try again' })
     }
     const version = locked.nextVersion
     await store.setPending(

@@ -58,9 +58,7 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts) {
       if (tenant === platformRef) return
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {
-        if (performance.now() < allowance.fullUntil) {
-          throw failure('queueFull', retryIn(retryAfter))
-        }
+        if (performance.now() < allowance.fullUntil) throw failure('queueFull', retryIn(retryAfter))
         // Another caller's count may wait for the connection of this transaction.
         if (db !== undefined) await countAgain(tenant, allowance, db)
         else {

@@ -100,9 +100,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a stopped process run again')
-    if (givenUp > 0) {
-      log.error({ jobs: givenUp }, 'jobs failed permanently: their processes have stopped, and they cannot be retried')
-    }
+    if (givenUp > 0) log.error({ jobs: givenUp }, 'jobs failed permanently: their processes have stopped, and they cannot be retried')
     if (setAside > 0) log.error({ jobs: setAside }, 'jobs failed permanently: each ended two processes')
   }
 

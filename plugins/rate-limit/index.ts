@@ -92,9 +92,7 @@ export default definePlugin<RateLimitPluginOptions>({
 
     app.addHook('onReady', async () => {
       trustsHeader = trustsTenantHeader(app)
-      for (const key of rules.unused()) {
-        app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server`)
-      }
+      for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server`)
     })
     return undefined
   }

@@ -83,10 +83,7 @@ const Rotated = named(
   Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('The time until which the previous value is accepted.') })
 )
 
-const AuditQuery = ClosedObject({
-  ...pageQuery('Entries', maxCounted),
-  key: Type.Optional(Key)
-})
+const AuditQuery = ClosedObject({ ...pageQuery('Entries', maxCounted), key: Type.Optional(Key) })
 const AuditEntry = named(
   'SecretAuditEntry',
   Type.Object({

@@ -11,10 +11,7 @@ import { callerOf, tokenMissing } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import type { Sessions } from './service.js'
 
-const Nothing = named(
-  'OptionalBody',
-  ClosedObject({}, { description: 'An empty object, which can be omitted.' })
-)
+const Nothing = named('OptionalBody', ClosedObject({}, { description: 'An empty object, which can be omitted.' }))
 
 /** An API key has no session to end. */
 const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }

@@ -107,9 +107,7 @@ export default definePlugin<TenancyOptions>({
 
     sweepHourly(app, 'data of deleted tenants', tenants.continueDeletions)
     const { maxLifetime } = app.auth
-    if (maxLifetime !== Infinity) {
-      sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted(store, erasure, maxLifetime, Date.now()))
-    }
+    if (maxLifetime !== Infinity) sweepHourly(app, 'ids of deleted tenants', () => forgetDeleted(store, erasure, maxLifetime, Date.now()))
 
     const provision = createProvisioning(parts, provisioning === 'auto')
     const resolution = { provision, lookup: tenants.get, trustHeader }

@@ -70,7 +70,4 @@ export const LinkTokenText = Type.String({
   description: 'The token of the link in the mail: the fragment `#token=…`.'
 })
 
-export const LinkPassword = named(
-  'LinkPassword',
-  ClosedObject({ token: LinkTokenText, password: Password })
-)
+export const LinkPassword = named('LinkPassword', ClosedObject({ token: LinkTokenText, password: Password }))

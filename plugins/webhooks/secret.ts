@@ -16,11 +16,7 @@ const maxAgeMs = 60_000
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets (
-  { db, cipher, now }: {
-    readonly db: Kysely<SystemTables>,
-    readonly cipher: SecretCipher,
-    readonly now: () => number
-  }
+  { db, cipher, now }: { readonly db: Kysely<SystemTables>, readonly cipher: SecretCipher, readonly now: () => number }
 ) {
   const cache = createAsyncCache<{ readonly secret: string }, Owner>({
     max: maxKept,

@@ -62,9 +62,7 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
     async redeliver (tenant: Owner, id, actor) {
       const at = new Date(now())
       await dbFor(tenant).transaction().execute(async (transaction) => {
-        if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) {
-          throw failure('notFound')
-        }
+        if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) throw failure('notFound')
         await writeAudit(transaction, { tenant, action: 'webhook.redeliver', actor, target: id, at })
       })
       wake()

@@ -240,12 +240,7 @@ export function workflowRoutes (app: FastifyGroup): void {
 
   app.get('/agent/workflows', {
     config,
-    schema: {
-      tags,
-      summary: 'List workflows',
-      querystring: ListedQuery,
-      response: { 200: Listed, ...callerErrors() }
-    }
+    schema: { tags, summary: 'List workflows', querystring: ListedQuery, response: { 200: Listed, ...callerErrors() } }
   }, async (request) => {
     const workflows = await documents.list(tenantOrPlatform(request.tenant))
     return pageIn(workflows, pageOf(request))

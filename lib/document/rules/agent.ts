@@ -110,9 +110,7 @@ export function checkMcpServers (servers: readonly McpServer[], faults: FaultLis
   for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
     const at = `/agent/mcpServers/${index}`
     if (servers.findIndex((server) => server.name === name) < index) faults.add(`${at}/name`, 'duplicate name')
-    if ((command === undefined) === (url === undefined)) {
-      faults.add(at, 'expected either `command`, for a program to start, or `url`')
-    }
+    if ((command === undefined) === (url === undefined)) faults.add(at, 'expected either `command`, for a program to start, or `url`')
     for (const [member, value] of Object.entries({ args, env, shared: shared || undefined })) {
       if (value !== undefined && command === undefined && url !== undefined) {
         faults.add(`${at}/${member}`, 'belongs to `command`, but this server has a `url`')

@@ -185,9 +185,7 @@ function onePeriod ({ recurring }: AltprovPrice): { interval: 'day' | 'week' | '
  */
 export async function priceOf (call: AltprovCall, product: string): Promise<AltprovPrice> {
   checkId(product)
-  if (/^(price|plan)_/.test(product)) {
-    return (await call(readPrice, (stripe) => stripe.prices.retrieve(product))).body
-  }
+  if (/^(price|plan)_/.test(product)) return (await call(readPrice, (stripe) => stripe.prices.retrieve(product))).body
   const { body: { default_price: standard } } = await call(readProduct, (stripe) =>
     stripe.products.retrieve(product, { expand: ['default_price'] }))
   if (standard?.recurring) return standard
