@@ -8,7 +8,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { compilePattern } from '../../lib/expressions/linear-pattern.js'
-import { sharedFetch } from '../../lib/http/shared-fetch.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
@@ -179,7 +178,7 @@ const maxRedirects = 3
 
 /** Follows redirects within the configured origin, since another server must get neither the headers nor the call. */
 async function fetchWithin (url: URL, init?: RequestInit, redirects = maxRedirects): Promise<Response> {
-  const response = await sharedFetch(url, { ...init, redirect: 'manual' })
+  const response = await fetch(url, { ...init, redirect: 'manual' })
   const { status, headers, body } = response
   const location = headers.get('location')
   if (status < 300 || status > 399 || status === 304 || location === null) return response

@@ -5,7 +5,6 @@
 import type { KeyObject } from 'node:crypto'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
 import { failure, type TenantryError } from '../../../lib/errors.js'
-import { sharedFetch } from '../../../lib/http/shared-fetch.js'
 import { parseBounded } from '../../../lib/json/bounds.js'
 import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { tokenInvalid } from '../errors.js'
@@ -24,7 +23,7 @@ const standardLimit = 5_000 // ms for the whole download
 export async function downloadJson (address: string, stop: AbortController, timeLimit = standardLimit): Promise<unknown> {
   const timer = setTimeout(() => stop.abort(new Error(`no complete response within ${timeLimit / 1000} s`)), timeLimit)
   try {
-    const { status, body } = await sharedFetch(address, { redirect: 'error', headers: { accept: 'application/json' }, signal: stop.signal })
+    const { status, body } = await fetch(address, { redirect: 'error', headers: { accept: 'application/json' }, signal: stop.signal })
     if (body === null || status !== 200) {
       await body?.cancel()
       throw new Error(`the response has the status ${status}`)

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto'
 import type Stripe from 'stripe'
 import { failure } from '../../../../lib/errors.js'
-import { sharedFetch } from '../../../../lib/http/shared-fetch.js'
 import { callProvider, type CallTime, checkHeaders, type FaultKind, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
 /**
@@ -82,7 +81,7 @@ interface Sender {
 /** The body of a success, read to its end. Throws a ProviderFault for other responses. */
 export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, head }: Sender): Promise<Response> {
   const begun = performance.now()
-  const response = await sharedFetch(url, { ...request, signal, redirect: 'manual' })
+  const response = await fetch(url, { ...request, signal, redirect: 'manual' })
   head.at = timeOf(response.headers.get('date'), performance.now() - begun)
   head.isReplay = response.headers.get('idempotent-replayed') === 'true'
   const { status, headers } = response

@@ -7,7 +7,6 @@ import type { createCheckoutsService } from '@polar-sh/sdk/2026-04/services/chec
 import type { createCustomersService } from '@polar-sh/sdk/2026-04/services/customers'
 import type { createProductsService } from '@polar-sh/sdk/2026-04/services/products'
 import type { createSubscriptionsService } from '@polar-sh/sdk/2026-04/services/subscriptions'
-import { sharedFetch } from '../../../../lib/http/shared-fetch.js'
 import { type CallOptions, callProvider, type CallTime, checkHeaders, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
 const address = 'https://api.polar.sh'
@@ -106,7 +105,7 @@ export async function send (url: string, request: RequestInit, { accessToken, id
   if (idempotencyKey !== undefined && method !== 'GET') {
     headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
   }
-  const response = await sharedFetch(url, { ...request, headers, signal, redirect: 'manual' })
+  const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
   const { status } = response
   return await readResponse(
     response,
