@@ -65,10 +65,13 @@ test('cached responses stay correct during overlapping events', async (t) => {
   const hold = () => holder.query('select pg_advisory_lock(7)')
   const release = () => holder.query('select pg_advisory_unlock(7)')
 
+  // The view shows the locks of all databases of the server.
+  const waiters = `select count(*) from pg_locks where locktype = 'advisory' and not granted and objid = 7
+    and database = (select oid from pg_database where datname = current_database())`
   const waiting = (count: number) =>
     until(
       `${count} wait`,
-      async () => Number((await query("select count(*) from pg_locks where locktype = 'advisory' and not granted"))[0]?.['count']) === count
+      async () => Number((await query(waiters))[0]?.['count']) === count
     )
   const runs = async () => Number((await query('select last_value from runs'))[0]?.['last_value'])
   const titles = async (ask: Ask, path: string) => {
