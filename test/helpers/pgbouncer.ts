@@ -46,6 +46,7 @@ auth_type = any
 admin_users = admin
 ignore_startup_parameters = extra_float_digits
 pool_mode = ${poolMode}
+server_login_retry = 1
 default_pool_size = ${sessions}
 ${process.getuid?.() === 0 ? 'user = nobody' : ''}
 `,
