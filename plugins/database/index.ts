@@ -14,7 +14,7 @@ import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.
 import { watchRoutes } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { oneOf, section } from '../../lib/plugin/options.js'
-import { ClosedObject } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { Embedded, Firebase, Postgres } from '../../lib/schema/database.js'
 import { Realtime } from '../../lib/schema/realtime.js'
 import { Tables } from '../../lib/schema/table.js'
@@ -39,6 +39,11 @@ export interface DatabaseOptions extends Omit<EngineOptions, 'log'> {
 
 const TableName = Type.String({ minLength: 1, maxLength: 63 })
 const RoleTables = ClosedObject({ roles: TableName, permissions: TableName, userRoles: TableName })
+const FirestoreSection = ClosedObject({
+  ...Firebase.properties,
+  isDefault: Optional.Boolean('The default of queries without a store. Default: false.'),
+  timeoutMs: Optional.Integer('The time limit of an operation in milliseconds. Default: 10,000.', { minimum: 1 })
+})
 const VectorTable = ClosedObject({ dimensions: Type.Integer({ minimum: 1, maximum: 2000 }) })
 
 export default definePlugin<DatabaseOptions>({
@@ -53,7 +58,7 @@ export default definePlugin<DatabaseOptions>({
     vectorTable: section(VectorTable),
     watched: section(Realtime.properties.tables),
     migrate: oneOf('auto', 'manual'),
-    firebase: section(Firebase)
+    firebase: section(FirestoreSection)
   },
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)
