@@ -104,7 +104,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1), endpoints, setAside }, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)
       if (!taskName.test(name)) throw new Error(`invalid job name "${name}": expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
-      if (tasks.has(name)) throw new Error(`the job "${name}" is already defined: define it, or register the plugin that defines it, once for each queue`)
+      if (tasks.has(name)) throw new Error(`the job "${name}" is already defined: define each job of a queue once`)
       requireWhole('retryLimit', retryLimit, 0, 100)
       requireWhole('retryDelay', retryDelay, 0, 86_400)
       requireWhole('expireIn', expireIn, 1, 86_400)
