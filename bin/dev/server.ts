@@ -74,7 +74,9 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
     const engine = await createEngine({ ...database, tables, migrate })
     try {
       const table = await seed.fill(engine)
-      if (table !== undefined) call.note(`--seed: the table "${table}" already has rows, and only an empty database is filled: nothing was written`)
+      if (table !== undefined) {
+        call.note(`--seed: the table "${table}" already has rows, and only an empty database is filled: nothing was written`)
+      }
       isFilled = true
     } finally {
       await engine.close()

@@ -1,4 +1,4 @@
-/** Compiles the queries of a route, and tells which members their results have. */
+/** Compiles the queries of a route, and describes the members of their results. */
 import { type KnownResult, unknownResult } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { RouteQuery } from '../expressions/types.js'

@@ -127,7 +127,9 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const transform = route.transform === undefined
     ? null
     : compileTransform(route.transform, `${pointer}/transform`, responseContext, resultOf(route, queries, isComplete))
-  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
+  const response = route.response === undefined
+    ? null
+    : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
   if (isComplete && faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, {
     ...values,

@@ -91,7 +91,8 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
 
     /** Frees the place, unless its time has passed and another caller has taken it: each place ends later than the one before. */
     async release (kind: string, tenant: Owner, subject: string, token: string): Promise<void> {
-      await sql`delete from tenantry.attempts where ${rowOf(kind, tenant, subject)} and ends_at = ${token}::timestamptz`.execute(dbFor(tenant))
+      await sql`delete from tenantry.attempts
+        where ${rowOf(kind, tenant, subject)} and ends_at = ${token}::timestamptz`.execute(dbFor(tenant))
     },
 
     isRemembered: (kind: string, tenant: Owner, subject: string) => exists(kind, tenant, subject, sql`ends_at > ${new Date(now())}`),

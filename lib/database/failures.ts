@@ -268,7 +268,8 @@ function required (error: unknown, cause: unknown): TenantryError {
 /** For a rule of a domain, the database reports neither the table nor the column. */
 function ofDomain (error: unknown, keyword: string) {
   const domain = fieldOf(error, 'dataType')
-  return domain !== undefined && { extras: { details: [{ path: '', message: `a value does not satisfy the rules of its type "${domain}"`, keyword }] } }
+  const message = `a value does not satisfy the rules of its type "${domain}"`
+  return domain !== undefined && { extras: { details: [{ path: '', message, keyword }] } }
 }
 
 /** A field of PostgreSQL's error. Names have their own fields; the message is translated. */

@@ -248,7 +248,8 @@ const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4
 /** PostgreSQL accepts fewer than four numbers in networks. */
 function isNetwork (text: string): boolean {
   const [, address] = /^([\da-f.:]+)(?:\/\d{1,3})?$/i.exec(text) ?? []
-  return address !== undefined && (address.includes(':') || address.split('.').every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255))
+  if (address === undefined) return false
+  return address.includes(':') || address.split('.').every((part) => /^\d{1,3}$/.test(part) && Number(part) <= 255)
 }
 
 /** PostgreSQL's special date and time values. */

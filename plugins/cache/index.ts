@@ -32,7 +32,10 @@ export interface CacheOptions extends CacheBounds {
 export default definePlugin<CacheOptions>({
   name: 'cache',
   routeDependencies: ['database', 'auth'],
-  options: { ...membersOf(CacheStoreSection), store: withMethods<CacheStore>('get', 'set', 'invalidate', 'delete', 'clear', 'keys', 'stats', 'ping', 'close') },
+  options: {
+    ...membersOf(CacheStoreSection),
+    store: withMethods<CacheStore>('get', 'set', 'invalidate', 'delete', 'clear', 'keys', 'stats', 'ping', 'close')
+  },
   async setup (app, options) {
     const store = options.store ?? await createStore(app, options)
     app.decorate('cache', store)

@@ -183,7 +183,15 @@ export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTab
       if (kept.count >= maxOfFile || kept.bytes + size > maxBytes) return null
       const row = await writer.insertInto(table)
         // A Date has milliseconds only.
-        .values({ tenant_id: tenant, file_id: file, name, content_type: contentType, size, sha256, created_at: sql`date_trunc('milliseconds', clock_timestamp())` })
+        .values({
+          tenant_id: tenant,
+          file_id: file,
+          name,
+          content_type: contentType,
+          size,
+          sha256,
+          created_at: sql`date_trunc('milliseconds', clock_timestamp())`
+        })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'file_id', 'name']).doNothing()).returning('created_at').executeTakeFirst()
       if (row === undefined) return null
       await addBytes(writer, tenant, file, size)

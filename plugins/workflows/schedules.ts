@@ -106,8 +106,11 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
 
   /** The due times after `last`, the earliest first. */
   async function dueRows (now: Date, last?: Row): Promise<Row[]> {
-    const rest = last === undefined ? sql`true` : sql`(next_at, tenant_id, workflow) > (${last.position}::timestamptz, ${last.tenant}, ${last.workflow})`
-    const { rows } = await sql<Row>`select tenant_id as tenant, workflow, schedule, next_at as at, next_at::text as position, last_run as "lastRun"
+    const rest = last === undefined
+      ? sql`true`
+      : sql`(next_at, tenant_id, workflow) > (${last.position}::timestamptz, ${last.tenant}, ${last.workflow})`
+    const { rows } = await sql<Row>`select tenant_id as tenant, workflow, schedule, next_at as at, next_at::text as position,
+      last_run as "lastRun"
       from tenantry.workflow_schedules where next_at <= ${now} and ${rest} order by next_at, tenant_id, workflow limit ${pageSize}`.execute(db)
     return rows
   }
