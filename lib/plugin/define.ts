@@ -6,6 +6,7 @@
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { keepNextTickFast } from '../concurrency/next-tick.js'
 import { codeOf } from '../errors.js'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
@@ -62,6 +63,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
 
   const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, options) => {
     checkOptions(pathOf(name), definition.options, options, hasEndpoints)
+    keepNextTickFast()
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
     for (const other of after) refuseLater(app, other, name)
