@@ -35,8 +35,8 @@ export interface Definition<Options extends object> {
   /** It acts on routes that are registered after it, so a server registers it before the endpoints of others. Default: false. */
   readonly observesRoutes?: boolean
   readonly options: OptionChecks<Options>
-  /** Adds hooks and decorators to the context that registers the plugin. Returns the endpoints; undefined if there are none. */
-  readonly setup: (app: FastifyInstance, options: Options) => Endpoints | undefined | Promise<Endpoints | undefined>
+  /** Adds hooks and decorators to the context that registers the plugin. Returns the endpoints, if there are any. */
+  readonly setup: (app: FastifyInstance, options: Options) => Endpoints | void | Promise<Endpoints | void>
 }
 
 /** The place of a plugin in the order of registration. */

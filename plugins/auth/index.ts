@@ -109,7 +109,6 @@ export default definePlugin<AuthOptions>({
       const isForAdmins = access === 'tenant-admin' || access === 'platform-admin'
       if (isForAdmins || permissions.length > 0) addPermissionStep(route, access, permissions)
     })
-    return undefined
   }
 })
 

@@ -46,6 +46,5 @@ export default definePlugin<ConventionsOptions>({
       if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
       throw methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
     })
-    return undefined
   }
 })

@@ -144,7 +144,6 @@ export default definePlugin<CorsOptions>({
       }
       done(null, payload)
     })
-    return undefined
   }
 })
 

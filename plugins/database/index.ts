@@ -77,6 +77,5 @@ export default definePlugin<DatabaseOptions>({
       engine.close().catch((err: unknown) => app.log.warn({ err }, 'the database could not be closed in order'))
     })
     await engine.listen()
-    return undefined
   }
 })

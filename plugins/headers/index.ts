@@ -14,6 +14,5 @@ export default definePlugin<HeadersOptions>({
   options: {},
   setup (app) {
     app.addHook('onRequest', setCommonHeaders)
-    return undefined
   }
 })

@@ -63,7 +63,6 @@ export default definePlugin<IdempotencyOptions>({
       route.preHandler = [...[route.preHandler ?? []].flat(), hooks[kind]]
       route.onSend = [...[route.onSend ?? []].flat(), settle]
     })
-    return undefined
   }
 })
 

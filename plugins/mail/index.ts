@@ -30,7 +30,6 @@ export default definePlugin<MailOptions>({
   setup (app, options) {
     const { mail, deliver = mail === undefined ? null : connectorOf(app, mail) } = options
     app.decorate('mail', createMail(app, options, deliver))
-    return undefined
   }
 })
 

@@ -34,6 +34,5 @@ export default definePlugin<OutboundOptions>({
     app.decorate('outbound', service)
     optional(app, 'stopping')()?.ending.addEventListener('abort', service.endCalls)
     app.addHook('onClose', () => service.close())
-    return undefined
   }
 })

@@ -22,6 +22,5 @@ export default definePlugin<PlansOptions>({
   options: { plans: section(PlansSection) },
   setup (app, options) {
     app.decorate('plans', createPlans(options.plans))
-    return undefined
   }
 })

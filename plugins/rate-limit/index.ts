@@ -94,7 +94,6 @@ export default definePlugin<RateLimitPluginOptions>({
       trustsHeader = trustsTenantHeader(app)
       for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server`)
     })
-    return undefined
   }
 })
 

@@ -157,7 +157,6 @@ export default definePlugin<ResponsesOptions>({
       reply.header('content-length', Buffer.byteLength(payload))
       done(null, Readable.from(slices(payload, turns.yielder(account)), { objectMode: false, highWaterMark: sliceSize }))
     })
-    return undefined
   }
 })
 

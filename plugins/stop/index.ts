@@ -144,7 +144,6 @@ const stop = definePlugin<StopOptions>({
       // Upgraded connections end with their plugins.
       await settlesWithin(closed, lingering)
     }
-    return undefined
   }
 })
 

@@ -126,6 +126,5 @@ export default definePlugin<TenancyOptions>({
         addStep(route, 'public-tenant', tenantInQuery ? sender : unauthenticated)
       }
     })
-    return undefined
   }
 })

@@ -54,7 +54,6 @@ export default definePlugin<ToolsOptions>({
       end = optional(app, 'engine')()?.onCatalogue(() => service.invalidate())
     })
     app.addHook('onClose', async () => end?.())
-    return undefined
   }
 })
 
