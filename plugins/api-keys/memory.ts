@@ -85,15 +85,13 @@ export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: U
       if (id === null) return null
       const tenant = tenants.get(id)
       if (tenant === undefined) return lookUp(id, text, admit)
-      const keys = keysOf.get(tenant)
-      return whenKnown(keys, (read) => judge(read, tenant, id, text))
+      return whenKnown(keysOf.get(tenant), (read) => judge(read, tenant, id, text))
     },
     recall (tenant: Owner, id: string, text: string): Claims | null | Promise<Claims | null> {
-      const keys = keysOf.get(tenant)
-      return whenKnown(keys, (read) => {
-        const found = validTexts(read.keys.get(id), now()).find(({ claims }) => keyTextOf(claims) === text)
-        return found?.claims ?? null
-      })
+      return whenKnown(
+        keysOf.get(tenant),
+        ({ keys }) => validTexts(keys.get(id), now()).find(({ claims }) => keyTextOf(claims) === text)?.claims ?? null
+      )
     },
     /** The keys of the tenant have changed. */
     forget: keysOf.invalidate,

@@ -85,8 +85,7 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
       if (key === '' || key.length > maxKeyLength) throw apiKeyUnknown()
       // Digests have equal length, and comparing them reveals nothing about the key.
       if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
-      const found = apiKeys()?.find(key, admit) ?? null
-      return whenKnown(found, known)
+      return whenKnown(apiKeys()?.find(key, admit) ?? null, known)
     },
     // Called for every request. The claims of a cached token are one object.
     permissionsOf (auth, tenant) {

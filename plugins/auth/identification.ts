@@ -63,8 +63,7 @@ export function createVerifier (
       const held = heldAt(now(), payload, maxLifetime)
       return remember(token, isAged ? { ...held, until: -Infinity } : held, signer, key)
     }
-    const held = external.verify()
-    return whenKnown(held, (found) => remember(token, found, signer))
+    return whenKnown(external.verify(), (found) => remember(token, found, signer))
   }
 
   function remember (token: string, found: VerifiedClaims, provider: string, key?: string): Verified | Promise<Verified> {
@@ -85,8 +84,7 @@ export function createVerifier (
       entry.version = version
       return entry
     }
-    const refused = list.refuses(entry.claims, () => tokenId(token))
-    return whenKnown(refused, settle)
+    return whenKnown(list.refuses(entry.claims, () => tokenId(token)), settle)
   }
 
   function inspect (token: string, provider?: string): Verified | Promise<Verified> {
@@ -136,8 +134,7 @@ export function createIdentification (
       if (required) throw tokenMissing()
       return done()
     }
-    const found = inspect(token, provider)
-    hookWhenKnown(found, (verified) => take(request, verified), done)
+    hookWhenKnown(inspect(token, provider), (verified) => take(request, verified), done)
   }
 }
 

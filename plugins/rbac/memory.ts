@@ -54,8 +54,7 @@ export function createRoleMemory ({ db, engine }: FastifyInstance, store: RoleSt
   return {
     /** The permissions of a user's roles; synchronous if they are cached. */
     permissionsOf (tenant: Owner, sub: string): PermissionSet | Promise<PermissionSet> {
-      const holder = users.get(`${tenant}/${sub}`)
-      return whenKnown(holder, ({ held }) => held)
+      return whenKnown(users.get(`${tenant}/${sub}`), ({ held }) => held)
     },
     /** The configured default role exists, or none is configured. */
     async hasDefaultRole (): Promise<boolean> {

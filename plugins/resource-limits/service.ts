@@ -167,8 +167,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
         const matching = rules.matching(use.resource, use.metric, user.role)
         return matching.length === 0 ? nothing : takeBy(matching, user, use)
       }
-      const found = known.get(tenantRef(user.tenant))
-      return whenKnown(found, ({ rules }) => takeUnder(rules))
+      return whenKnown(known.get(tenantRef(user.tenant)), ({ rules }) => takeUnder(rules))
     },
 
     async check (user, { resource, metric, amount }) {

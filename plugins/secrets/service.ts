@@ -164,8 +164,7 @@ export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: 
 
   return {
     values (tenant: Owner) {
-      const found = values.get(tenant)
-      return whenKnown(found, (loaded) => loaded.values)
+      return whenKnown(values.get(tenant), (loaded) => loaded.values)
     },
     accessed,
     async get (tenant: Owner, key) {
@@ -182,8 +181,7 @@ export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: 
       return [...new Set([value, ...(previous.get(key) ?? []).flatMap((earlier) => time < earlier.until ? [earlier.value] : [])])]
     },
     async list (tenant: Owner, { limit = maxListed, offset = 0 } = {}) {
-      const own = await settled(tenant)
-      return await own.list(tenant, { limit: Math.min(limit, maxListed), offset })
+      return await (await settled(tenant)).list(tenant, { limit: Math.min(limit, maxListed), offset })
     },
     async page (tenant: Owner, page) {
       const own = await settled(tenant)

@@ -134,8 +134,7 @@ export function createTenantValues (
   return {
     /** Synchronous if they are cached. */
     get (tenant: Owner): CachedValues | Promise<CachedValues> {
-      const kept = cache.get(tenant)
-      return whenKnown(kept, (loaded) => current(tenant, loaded))
+      return whenKnown(cache.get(tenant), (loaded) => current(tenant, loaded))
     },
     /** The cached values; reads nothing. */
     peek: cache.peek,

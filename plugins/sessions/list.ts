@@ -44,8 +44,7 @@ export function createRevocations (store: Pick<RevocationStore, 'read'>, owners:
   const revocations = {
     version: 1,
     refuses (claims: Claims, id: () => string): boolean | Promise<boolean> {
-      const list = lists.get(owners.of(claims))
-      return whenKnown(list, (read) => judge(read, claims, id))
+      return whenKnown(lists.get(owners.of(claims)), (read) => judge(read, claims, id))
     },
     /** Something of the tenant was ended; the empty tenant means users without one. */
     changed (tenant: Owner): void {

@@ -249,8 +249,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, 
   })
 
   function lookUp (id: string): TenantLookup | Promise<TenantLookup> {
-    const found = lookups.get(id)
-    return whenKnown(found, (lookup) => lookup.tenant === null ? lookup : known.get(id))
+    return whenKnown(lookups.get(id), (lookup) => lookup.tenant === null ? lookup : known.get(id))
   }
 
   return {

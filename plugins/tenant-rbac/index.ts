@@ -33,8 +33,7 @@ export default definePlugin<Record<never, never>>({
       permissionsOf ({ role, api_key: apiKey }, tenant) {
         // A key has its scopes and no role, not even the default role.
         if (tenant === undefined || apiKey !== undefined) return noPermissions
-        const roles = resolved.get(tenant)
-        return whenKnown(roles, ({ of }) => of(role))
+        return whenKnown(resolved.get(tenant), ({ of }) => of(role))
       }
     })
 

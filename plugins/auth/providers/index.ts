@@ -47,8 +47,7 @@ export function createProviders (
       if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()
       return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime), payload: deepFreeze(token.payload) }
     }
-    const key = provider.jwks.find(algorithm, kid)
-    return whenKnown(key, settle)
+    return whenKnown(provider.jwks.find(algorithm, kid), settle)
   }
 
   return {
