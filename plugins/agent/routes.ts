@@ -37,10 +37,8 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
   app.post('/agent/chat', {
     config: { ...config, idempotency: 'plain' },
     preHandler (request, _reply, done) {
-      const isRefused = request.body.stream === true && request.headers[idempotencyHeader] !== undefined
-      done(
-        isRefused ? failure('badRequest', { message: 'Streams cannot be repeated: send `Idempotency-Key` without `stream`' }) : undefined
-      )
+      if (request.body.stream !== true || request.headers[idempotencyHeader] === undefined) return done()
+      done(failure('badRequest', { message: 'Streams cannot be repeated: send `Idempotency-Key` without `stream`' }))
     },
     schema: {
       tags,

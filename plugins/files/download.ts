@@ -56,10 +56,9 @@ export function downloadRoutes (app: FastifyGroup, service: FilesService): void 
     },
     schema: { ...schema, response: errorResponses(400, 401, 403, 404, 409, 416, 429, 500, 503) }
   } as const
-  app.get('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, async (request, reply) => {
-    return await download(request, reply, service)
-  })
-  app.head('/files/download/:bucket/*', options, async (request, reply) => await download(request, reply, service))
+  const respond = async (request: Download, reply: FastifyReply) => await download(request, reply, service)
+  app.get('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, respond)
+  app.head('/files/download/:bucket/*', options, respond)
 }
 
 async function download (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {

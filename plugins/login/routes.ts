@@ -125,9 +125,7 @@ export function loginRoutes (app: FastifyGroup, login: Login, isOpen: boolean, h
       body: Code,
       response: { 200: LoginSession, ...errorResponses(...refusals, 401, 404) }
     }
-  }, async (request, reply) => {
-    return sendSession(reply, await login.verifyCode(callerOf(request), request.body.code, actorOf(request)))
-  })
+  }, async (request, reply) => sendSession(reply, await login.verifyCode(callerOf(request), request.body.code, actorOf(request))))
 }
 
 function registrationClosed (): Error {

@@ -23,10 +23,7 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
       querystring: ServerQuery,
       response: { 200: ServerList, ...errorResponses(...refusals) }
     }
-  }, async (request) => {
-    const servers = service.servers(tenantOf(request))
-    return pageIn(servers, pageOf(request))
-  })
+  }, async (request) => pageIn(service.servers(tenantOf(request)), pageOf(request)))
 
   app.get('/agent/mcp/tools', {
     config,

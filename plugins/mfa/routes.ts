@@ -29,15 +29,12 @@ const AnyCode = Type.String({
   examples: ['123456']
 })
 
-const SetupBody = ClosedObject({ code: Type.Optional(AnyCode) }, {
+const CodeIfEnabled = ClosedObject({ code: Type.Optional(AnyCode) }, {
   description: '`code` is required if the second factor is enabled.'
 })
 const TotpBody = named('TotpCode', ClosedObject({ code: Totp }))
 const BackupCodeBody = ClosedObject({ code: BackupCode })
 const AnyCodeBody = ClosedObject({ code: AnyCode })
-const CodeQuery = ClosedObject({ code: Type.Optional(AnyCode) }, {
-  description: '`code` is required if the second factor is enabled.'
-})
 
 const BackupCodes = Type.Array(Type.String(), {
   description: `${backupCodeCount} codes, which are shown only once. Each can be used once.`
@@ -71,7 +68,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       summary: 'Set up a second factor',
       description:
         'Creates a new secret for an authenticator app. The secret becomes active with `POST /mfa/enable`. Until then a previously enabled secret stays active.',
-      body: SetupBody,
+      body: CodeIfEnabled,
       bodyOptional: true,
       response: { 200: Enrolment, ...callerErrors(409) }
     }
@@ -100,10 +97,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       body: TotpBody,
       response: { 200: Enabled, ...callerErrors(409) }
     }
-  }, async (request) => {
-    const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
-    return { enabled: true, backupCodes }
-  })
+  }, async (request) => ({ enabled: true, backupCodes: await mfa.enable(userOf(request), request.body.code, actorIn(request)) }))
 
   app.post('/mfa/disable', {
     ...route,
@@ -131,13 +125,10 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       ...shared,
       summary: 'Create new backup codes',
       description: 'The previous backup codes become invalid.',
-      querystring: CodeQuery,
+      querystring: CodeIfEnabled,
       response: { 200: Renewed, ...callerErrors(409) }
     }
-  }, async (request) => {
-    const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
-    return { backupCodes }
-  })
+  }, async (request) => ({ backupCodes: await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request)) }))
 
   app.post('/mfa/backup-codes/verify', {
     ...route,

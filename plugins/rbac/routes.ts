@@ -216,10 +216,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       querystring: PageQuery,
       response: { 200: ListOf(Role), ...callerErrors() }
     }
-  }, async (request) => {
-    const roles = await service.rolesOf(await userOf(request, request.params.id))
-    return pageIn(roles, pageOf(request))
-  })
+  }, async (request) => pageIn(await service.rolesOf(await userOf(request, request.params.id)), pageOf(request)))
 
   app.get('/rbac/users/:id/permissions', {
     config,

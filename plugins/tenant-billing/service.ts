@@ -197,9 +197,8 @@ function nameIn (names: ReadonlyMap<string, string>, productId: string): string 
 /** payprov refuses to end a subscription that has ended, perhaps by an earlier attempt. */
 async function cancelOnce (account: Account, id: string, atPeriodEnd: boolean, idempotencyKey: string) {
   try {
-    return await account.call({ repeatable: true, idempotencyKey }, async ({ subscriptions }) => {
-      return canceledOf(atPeriodEnd ? await subscriptions.update(id, { cancel_at_period_end: true }) : await subscriptions.revoke(id))
-    })
+    return await account.call({ repeatable: true, idempotencyKey }, async ({ subscriptions }) =>
+      canceledOf(atPeriodEnd ? await subscriptions.update(id, { cancel_at_period_end: true }) : await subscriptions.revoke(id)))
   } catch (error) {
     if (!isFailure(error, 'providerRefused')) throw error
     const there = await read(account, async ({ subscriptions }) => canceledOf(await subscriptions.get(id)))

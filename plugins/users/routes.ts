@@ -106,9 +106,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       body: Invitation,
       response: { 201: Invited, ...callerErrors(409) }
     }
-  }, async (request, reply) => {
-    return reply.code(201).send(await service.invite(tenantOf(request), request.body, await authorOf(request)))
-  })
+  }, async (request, reply) => reply.code(201).send(await service.invite(tenantOf(request), request.body, await authorOf(request))))
 
   app.post('/auth/invite/accept', {
     config: { access: 'public', addressLimit: triesPerMinute },

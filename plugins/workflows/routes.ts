@@ -203,9 +203,8 @@ export function workflowRoutes (app: FastifyGroup): void {
       querystring: StatusQuery,
       response: { 200: RunStatus, ...callerErrors() }
     }
-  }, async (request, reply) => {
-    return sendText(reply, stringifyJson(statusOf(await workflows.read(statusViewerOf(request), request.query.workflowId))))
-  })
+  }, async (request, reply) =>
+    sendText(reply, stringifyJson(statusOf(await workflows.read(statusViewerOf(request), request.query.workflowId)))))
 
   app.get('/agent/workflow/runs', {
     config,
@@ -241,10 +240,7 @@ export function workflowRoutes (app: FastifyGroup): void {
   app.get('/agent/workflows', {
     config,
     schema: { tags, summary: 'List workflows', querystring: ListedQuery, response: { 200: Listed, ...callerErrors() } }
-  }, async (request) => {
-    const workflows = await documents.list(tenantOrPlatform(request.tenant))
-    return pageIn(workflows, pageOf(request))
-  })
+  }, async (request) => pageIn(await documents.list(tenantOrPlatform(request.tenant)), pageOf(request)))
 }
 
 /** Administrators see all runs of their tenant, or of the platform. Other users see their own. */
