@@ -25,12 +25,6 @@ interface Share {
   bytes: number
 }
 
-interface Item {
-  readonly value: string
-  readonly stamp: number
-  readonly share: Share
-}
-
 const nothing: readonly TableUse[] = []
 
 /**
@@ -41,7 +35,7 @@ export function createMemoryCache ({ warn, now, ...bounds }: MemoryCacheOptions 
   const { maxSize, maxBytes } = capacityOf(bounds)
   const counts = createCounts()
   const shares = new Map<string, Share>()
-  const items = new LRUCache<string, Item>({
+  const items = new LRUCache<string, { readonly value: string, readonly stamp: number, readonly share: Share }>({
     // The list allocates `max` items at once: it is no longer than the memory allows.
     max: Math.min(maxSize, Math.ceil(maxBytes / bytesPerItem)),
     maxSize: maxBytes,

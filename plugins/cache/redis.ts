@@ -22,14 +22,11 @@ const maxSweeps = 50 // calls of one read of the figures
 const maxLate = 10_000 // waiting single changes; beyond it everything counts as changed
 const lateMs = 1000 // between two attempts to send refused changes
 
-export interface RedisCacheOptions extends CacheBounds {
-  readonly connection: RedisConnection
-  readonly warn: Warn
-}
-
 const nothing: readonly TableUse[] = []
 
-export function createRedisCache ({ connection, warn, ...bounds }: RedisCacheOptions): CacheStore {
+export function createRedisCache (
+  { connection, warn, ...bounds }: CacheBounds & { readonly connection: RedisConnection, readonly warn: Warn }
+): CacheStore {
   const { maxSize, maxBytes } = capacityOf(bounds)
   const counts = createCounts()
   const processId = randomBytes(6).toString('base64url')

@@ -25,7 +25,7 @@ const tenantsPerCheck = 100 // tenants in one check
 
 export interface QuarantineParts {
   readonly scanner: ScannerAddress
-  readonly scans: ScanStore
+  readonly scans: ReturnType<typeof createScanStore>
   readonly objects: Pick<ObjectStore, 'get'>
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
@@ -156,8 +156,6 @@ const table = 'tenantry.files'
 
 /** By the clock of the database: those of several servers may differ. */
 const dueIn = (ms: number) => sql<Date>`now() + ${ms} * interval '1 ms'`
-
-type ScanStore = ReturnType<typeof createScanStore>
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   /** An unsettled file. */

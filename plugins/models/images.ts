@@ -13,8 +13,6 @@ const maxImageBytes = 5_242_880
 const maxBytes = 20_971_520 // bytes of all images of a request
 const types: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/gif'])
 
-type InputMessage = Static<typeof Message>
-
 /**
  * Rejects with `validationFailed` for images that a model cannot take. Rejects with `forbidden` for files in a bucket that the
  * caller may not use.
@@ -22,7 +20,7 @@ type InputMessage = Static<typeof Message>
 export async function readMessages (
   request: FastifyRequest,
   tenant: Owner,
-  messages: readonly InputMessage[],
+  messages: ReadonlyArray<Static<typeof Message>>,
   files: Files | null
 ): Promise<ModelMessage[]> {
   const read: ModelMessage[] = []

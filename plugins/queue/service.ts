@@ -41,10 +41,6 @@ export interface QueueService extends Omit<Queue, 'status'> {
   sendPeriodic(name: string, seconds: number): Promise<void>
 }
 
-interface RowItem<Row> extends Item {
-  readonly row: Row
-}
-
 export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts): QueueService {
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
@@ -123,7 +119,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     sendWith<Row> (name: string, write: WriteRows<Row>): SendWith<Row> {
-      const own = createBatches<RowItem<Row>>((items, tenant) =>
+      const own = createBatches<Item & { readonly row: Row }>((items, tenant) =>
         dbOf(tenant).transaction().execute(async (transaction) => {
           const outcomes = await insertBatch(transaction, items, tenant)
           const written = items.filter((_, index) => outcomes[index] === 'sent').map(({ job: { id, tenant }, row }) => ({ id, tenant, row }))

@@ -11,15 +11,11 @@ import { outboundOf, Webhooks } from '../../lib/schema/webhook.js'
 import { readingOf } from '../../lib/tenant-document/read.js'
 import type { VersionedWebhooks } from '../webhooks/webhooks.js'
 
-export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'> {
-  readonly log: FastifyBaseLogger
-}
-
 /** Reads the webhooks of the document in force; none if this version cannot read the document. */
 export async function webhooksOf (
   tenant: Owner,
   db: Kysely<SystemTables>,
-  { env, envNames, log }: WebhookContext
+  { env, envNames, log }: Pick<TemplateContext, 'env' | 'envNames'> & { readonly log: FastifyBaseLogger }
 ): Promise<VersionedWebhooks> {
   const saved = await db.selectFrom('tenantry.tenant_configs').select(['version', sql<unknown>`document->'webhooks'`.as('webhooks')])
     .where('tenant_id', '=', tenant).orderBy('version', 'desc').limit(1).executeTakeFirst()
