@@ -97,7 +97,7 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
     { text }: ChatResult
   ): Promise<void> {
     const citations = excerpts.map(citationOf)
-    const title = conversationId === undefined ? titleOf(message) : null
+    const title = conversationId === undefined ? message.trim().replaceAll(/\s+/g, ' ').slice(0, maxTitle) : null
     const isKept = await store.add(owner, {
       id,
       title,
@@ -181,10 +181,6 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
       })
     }
   }
-}
-
-function titleOf (message: string): string {
-  return message.trim().replaceAll(/\s+/g, ' ').slice(0, maxTitle)
 }
 
 function citationOf ({ id, chunk, score }: Excerpt) {

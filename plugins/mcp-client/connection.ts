@@ -207,7 +207,7 @@ export function compileTool ({ name, description = '', inputSchema }: Sdk.Tool):
   let check: ReturnType<typeof compile> | null = null
   return {
     name,
-    description: printable(description).slice(0, maxDescription),
+    description: description.replace(/[\p{Cc}\p{Cf}\p{Surrogate}]+/gu, ' ').slice(0, maxDescription),
     inputSchema,
     faultsOf (args) {
       check ??= compile(inputSchema)
@@ -247,8 +247,4 @@ function compile (schema: Readonly<Record<string, unknown>>): (args: unknown) =>
     steps = 0
     return validate(args) ? [] : validate.errors ?? []
   }
-}
-
-function printable (text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\p{Surrogate}]+/gu, ' ')
 }

@@ -8,7 +8,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
-import type { CompiledQuery, Scope, ScopeTenant } from '../../lib/expressions/types.js'
+import type { CompiledQuery, ScopeTenant } from '../../lib/expressions/types.js'
 import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isInteger } from '../../lib/json/exact-number.js'
 import { parseResult } from '../../lib/json/parse.js'
@@ -63,7 +63,8 @@ export function createPublishing (app: FastifyInstance) {
     const compiled = insertInto(table)
     const webhooks = emitter()
     const events = webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(tenant))
-    const bound = compiled.bind(scopeOf(tenant, data, events))
+    // The insert reads nothing else: values are never evaluated as templates.
+    const bound = compiled.bind({ ...noScope, body: { data }, tenant, fullAccess: true, events })
     try {
       const record = await writeAudited({ engine, cache: cache(), webhooks }, {
         tenant: tenantOrPlatform(tenant),
@@ -190,11 +191,6 @@ function ownerOf ({ tenant }: Publisher, { name, tenantScoped }: Table): ScopeTe
   if (!tenantScoped) return null
   if (tenant === null) throw failure('tenantRequired', { message: `Rows of "${name}" belong to a tenant: send the X-Tenant-ID header` })
   return tenant
-}
-
-/** Everything that the insert reads: values are never evaluated as templates. */
-function scopeOf (tenant: ScopeTenant | null, data: Values, events: boolean): Scope {
-  return { ...noScope, body: { data }, tenant, fullAccess: true, events }
 }
 
 function entryOf ({ auth, ip, idempotency = null }: Publisher, tenant: ScopeTenant | null, table: Table, text: string): AuditEntry {

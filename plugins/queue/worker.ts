@@ -28,12 +28,6 @@ export interface WorkerParts {
   readonly log: FastifyBaseLogger
 }
 
-interface Running {
-  readonly job: TakenJob
-  readonly controller: AbortController
-  readonly done: Promise<void>
-}
-
 /** An attempt is over although its handler runs. */
 class AttemptEnded extends Error {
   override readonly name = 'JobEnded'
@@ -48,7 +42,7 @@ class AttemptEnded extends Error {
 export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   // Independently of its number of jobs and their durations, the other half is for others.
   const ofOneTenant = Math.ceil(workers / 2)
-  const running = new Set<Running>()
+  const running = new Set<{ readonly job: TakenJob, readonly controller: AbortController, readonly done: Promise<void> }>()
   const draining = new AbortController()
   let isUrgent = false
   let heartbeat: NodeJS.Timeout | undefined
@@ -156,12 +150,14 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   /** Never rejects. */
   async function attempt (task: Task, job: TakenJob, controller: AbortController): Promise<void> {
     const { signal } = controller
+    const { id, tenant, data, retries, lost } = job
     const expiry = setTimeout(
       () => controller.abort(new AttemptEnded('expired', `the attempt took longer than ${task.expireIn} s`)),
       task.expireIn * 1000
     ).unref()
     try {
-      await Promise.race([handled(task, job, signal), ended(signal)])
+      const handle = lost < maxLost ? task.handler : task.setAside
+      await Promise.race([handle?.({ id, tenant, data, attempt: retries + 1, lost, signal }), ended(signal)])
     } catch (error) {
       await settle(() => abandon(job, error))
       return
@@ -267,11 +263,6 @@ function inTurn<Item> (items: readonly Item[], round: number): Item[] {
 
 function logFieldsOf ({ id: job, task, tenant, retries }: TakenJob) {
   return { job, task, tenant, attempt: retries + 1 }
-}
-
-async function handled ({ handler, setAside }: Task, { id, tenant, data, retries, lost }: TakenJob, signal: AbortSignal): Promise<void> {
-  const handle = lost < maxLost ? handler : setAside
-  await handle?.({ id, tenant, data, attempt: retries + 1, lost, signal })
 }
 
 function ended (signal: AbortSignal): Promise<never> {

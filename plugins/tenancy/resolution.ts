@@ -248,13 +248,10 @@ export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, 
     }
   })
 
-  function lookUp (id: string): TenantLookup | Promise<TenantLookup> {
-    return whenKnown(lookups.get(id), (lookup) => lookup.tenant === null ? lookup : known.get(id))
-  }
-
   return {
     /** The tenant of any id that a caller names. Synchronous if the id is cached. */
-    get: (id: string): TenantLookup | Promise<TenantLookup> => known.touch(id) ?? lookUp(id),
+    get: (id: string): TenantLookup | Promise<TenantLookup> =>
+      known.touch(id) ?? whenKnown(lookups.get(id), (lookup) => lookup.tenant === null ? lookup : known.get(id)),
     /** Call it when the tenant of the id has changed. */
     forget (id: Owner): void {
       lookups.invalidate(id)
