@@ -130,8 +130,7 @@ export function createEntities (app: FastifyInstance) {
   async function writeScope (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<Scope> {
     keyOf(table)
     const owner = await ownerOf(caller, table, id, includeDeleted)
-    const events = await webhooks()?.hasSubscribers(tenantOrPlatform(owner)) ?? false
-    return scopeOf(owner, { id }, {}, events)
+    return scopeOf(owner, { id }, {}, await webhooks()?.hasSubscribers(tenantOrPlatform(owner)) ?? false)
   }
 
   function write (

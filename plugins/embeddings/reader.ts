@@ -53,10 +53,8 @@ export function createReader ({ models, files }: ReaderParts) {
 
   async function blocksOf (tenant: Owner, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
     if (contentType === 'application/pdf') {
-      const text = await places.run(tenant, async () => {
-        const bytes = await bytesOf(tenant, fileId, maxPdfBytes)
-        return await pdfText(new Uint8Array(bytes), maxDocumentLength, signal)
-      })
+      const text = await places.run(tenant, async () =>
+        await pdfText(new Uint8Array(await bytesOf(tenant, fileId, maxPdfBytes)), maxDocumentLength, signal))
       return textBlocks(text)
     }
     const text = document ?? (await bytesOf(tenant, fileId, maxTextBytes)).toString('utf8')

@@ -110,8 +110,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     },
 
     async sign (tenant, params) {
-      const file = await existing(tenant, params)
-      const { url, expiresAt } = await service.signDownload(file, secondsIn(params))
+      const { url, expiresAt } = await service.signDownload(await existing(tenant, params), secondsIn(params))
       return { url, expiresAt: expiresAt.toISOString() }
     }
   } as const satisfies Record<StorageOperation, Operation>

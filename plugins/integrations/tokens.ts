@@ -92,8 +92,7 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       const access = await begun
       if (access !== old) return access
     }
-    const renewal = renewals.get(subject.id) ?? begin(subject, old)
-    return await renewal
+    return await (renewals.get(subject.id) ?? begin(subject, old))
   }
 
   function begin (subject: Subject, old: string | null): Promise<string> {

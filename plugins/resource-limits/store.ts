@@ -141,8 +141,7 @@ const slotColumns = periods.map((period) => `(extract(epoch from u.${period}_sta
 /** A period in the counting statement: its columns, its two parameters, and whether the slot still holds it. */
 const counted = periods.map((period, index) => {
   const [start, cap] = [`$${9 + 2 * index}::timestamptz`, `$${10 + 2 * index}::bigint`]
-  const isCurrent = `u.${period}_start between ${start} and $6::timestamptz`
-  return { period, start, cap, isCurrent }
+  return { period, start, cap, isCurrent: `u.${period}_start between ${start} and $6::timestamptz` }
 })
 
 /**

@@ -21,10 +21,9 @@ type StoredScope =
   & { readonly caller?: StoredCaller }
 
 /** A workflow may be started a thousand times a second. */
-export const definitionText = oncePerObject(({ origin, definition }: CompiledWorkflow): string => {
-  const stored: StoredDefinition = { origin, definition }
-  return stringifyJson(stored)
-})
+export const definitionText = oncePerObject(
+  ({ origin, definition }: CompiledWorkflow) => stringifyJson({ origin, definition } satisfies StoredDefinition)
+)
 
 export function readDefinition (text: string): StoredDefinition {
   return Object(parseJson(text))

@@ -77,10 +77,9 @@ function requireFit (
 ): { algorithm: SignatureAlgorithm, kid: string | undefined } {
   const algorithm = algorithms.find((name) => name === alg)
   const named: readonly unknown[] = Array.isArray(aud) ? aud : [aud]
+  const isForUs = named.some((one) => typeof one === 'string' && audience.includes(one))
   // Critical extensions (RFC 7515, 4.1.11) are not supported.
-  if (
-    algorithm === undefined || crit !== undefined || !named.some((one) => typeof one === 'string' && audience.includes(one))
-  ) { throw tokenInvalid() }
+  if (algorithm === undefined || crit !== undefined || !isForUs) throw tokenInvalid()
   if (kid !== undefined && typeof kid !== 'string') throw tokenInvalid()
   return { algorithm, kid }
 }

@@ -16,8 +16,7 @@ const maxSubscriptions = 100
  * `providerFailed`.
  */
 export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutMs }: ProviderSettings): Promise<PaymentProvider> {
-  const Package = await loadAltprov()
-  const client = createAltprovClient(Package, apiKey, baseUrl)
+  const client = createAltprovClient(await loadAltprov(), apiKey, baseUrl)
   const calls = () => client(new CallTime(timeoutMs))
   const change = (idempotencyKey: string): Change => ({ call: calls(), idempotencyKey })
   return {
