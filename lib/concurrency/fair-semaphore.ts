@@ -8,26 +8,27 @@
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
 /** One of those who share; `Key` is a tenant unless requests are counted by address too. */
-export interface Account<Key extends string = TenantRef> {
+export interface Account<Key extends string = TenantRef, Shared = never> {
   readonly key: Key
   held: number
   /** In order of arrival; null at first. A Set would keep removed waiters, and so their requests (`Slots` in lib/plugin/request-end.ts). */
-  waiting: Array<Waiter<Key>> | null
+  waiting: Array<Waiter<Key, Shared>> | null
 }
 
-interface Waiter<Key extends string> {
-  readonly granted: (account: Account<Key>) => void
+interface Waiter<Key extends string, Shared> {
+  readonly granted: (account: Account<Key, Shared>) => void
   readonly refused: () => void
+  readonly shared: Shared | undefined
   readonly timer: NodeJS.Timeout
 }
 
 const heldPerFree = 4 // a single tenant can have four fifths of the places
 const maxKept = 10_000 // idle accounts; creating one again is the slowest part here
 
-export class FairSemaphore<Key extends string = TenantRef> {
-  private readonly accounts = new Map<string, Account<Key>>()
+export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
+  private readonly accounts = new Map<string, Account<Key, Shared>>()
   /** Waiting accounts, in the order of their turns. */
-  private readonly turns = new Set<Account<Key>>()
+  private readonly turns = new Set<Account<Key, Shared>>()
   private taken = 0
   private waiters = 0
 
@@ -38,12 +39,16 @@ export class FairSemaphore<Key extends string = TenantRef> {
     return this.waiters
   }
 
-  /** Calls `granted` when there is a place, at once if one is free, or `refused` after the timeout. `release` returns a granted place. */
-  acquire (key: Key, granted: (account: Account<Key>) => void, refused: () => void): void {
+  /**
+   * Calls `granted` when there is a place, at once if one is free, or `refused` after the timeout. `release` returns a granted place.
+   * `shared`: for `join`, if the waiter can share a place.
+   */
+  acquire (key: Key, granted: (account: Account<Key, Shared>) => void, refused: () => void, shared?: Shared): void {
     let account = this.accounts.get(key)
     if (account === undefined) this.accounts.set(key, account = { key, held: 0, waiting: null })
     if (!isWaiting(account) && this.mayTake(account)) return this.grant(account, granted)
-    const waiter: Waiter<Key> = { granted, refused, timer: setTimeout(() => this.refuse(waiter, account), this.timeoutMs) }
+    const timer = setTimeout(() => this.refuse(waiter, account), this.timeoutMs)
+    const waiter: Waiter<Key, Shared> = { granted, refused, shared, timer }
     account.waiting ??= []
     account.waiting.push(waiter)
     this.turns.add(account)
@@ -52,7 +57,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
 
   /** Runs the work in a place of the tenant; after the timeout rejects with the error that `refusal` creates. */
   async run<T> (key: Key, refusal: () => Error, work: () => Promise<T>): Promise<T> {
-    const account = await new Promise<Account<Key>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
+    const account = await new Promise<Account<Key, Shared>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
     try {
       return await work()
     } finally {
@@ -60,11 +65,20 @@ export class FairSemaphore<Key extends string = TenantRef> {
     }
   }
 
-  release (account: Account<Key>): void {
+  release (account: Account<Key, Shared>): void {
     this.taken--
     account.held--
     if (this.waiters > 0) this.serve()
     this.forget(account)
+  }
+
+  /** Ends the wait of the account's first waiter, for a place that the account has. Returns its `shared`; undefined if it cannot share. */
+  join (account: Account<Key, Shared>): Shared | undefined {
+    const [waiter] = account.waiting ?? []
+    if (waiter?.shared === undefined) return undefined
+    this.remove(waiter, account)
+    if (!isWaiting(account)) this.turns.delete(account)
+    return waiter.shared
   }
 
   /** Refuses all waiters. */
@@ -74,12 +88,12 @@ export class FairSemaphore<Key extends string = TenantRef> {
     }
   }
 
-  private mayTake ({ held }: Account<Key>): boolean {
+  private mayTake ({ held }: Account<Key, Shared>): boolean {
     const free = this.max - this.taken
     return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
   }
 
-  private grant (account: Account<Key>, granted: (account: Account<Key>) => void): void {
+  private grant (account: Account<Key, Shared>, granted: (account: Account<Key, Shared>) => void): void {
     this.taken++
     account.held++
     granted(account)
@@ -97,7 +111,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
   }
 
   /** Skipped accounts hold places, so there are never more of them than places. */
-  private next (): Account<Key> | undefined {
+  private next (): Account<Key, Shared> | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
     const own = this.accounts.get(serverRef)
     if (own !== undefined && isWaiting(own) && this.mayTake(own)) return own
@@ -105,25 +119,25 @@ export class FairSemaphore<Key extends string = TenantRef> {
     return undefined
   }
 
-  private refuse (waiter: Waiter<Key>, account: Account<Key>): void {
+  private refuse (waiter: Waiter<Key, Shared>, account: Account<Key, Shared>): void {
     this.remove(waiter, account)
     if (!isWaiting(account)) this.turns.delete(account)
     this.forget(account)
     waiter.refused()
   }
 
-  private remove (waiter: Waiter<Key>, account: Account<Key>): void {
+  private remove (waiter: Waiter<Key, Shared>, account: Account<Key, Shared>): void {
     clearTimeout(waiter.timer)
     // Waiters are granted and refused from the front.
     account.waiting?.splice(account.waiting.indexOf(waiter), 1)
     this.waiters--
   }
 
-  private forget (account: Account<Key>): void {
+  private forget (account: Account<Key, Shared>): void {
     if (this.accounts.size > maxKept && account.held === 0 && !isWaiting(account)) this.accounts.delete(account.key)
   }
 }
 
-function isWaiting<Key extends string> ({ waiting }: Account<Key>): boolean {
+function isWaiting<Key extends string, Shared> ({ waiting }: Account<Key, Shared>): boolean {
   return waiting !== null && waiting.length > 0
 }

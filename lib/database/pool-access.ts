@@ -4,36 +4,56 @@ import pg, { type ClientConfig, type PoolClient } from 'pg'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { type Account, FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
+import type { TenantRef } from '../identity/tenant-ref.js'
 import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
 import { callerLeft, databaseBusy, databaseUnavailable, unreachable } from './failures.js'
+import { Probe } from './probe.js'
 import { ResultReader } from './result-stream.js'
 import { watchSilence } from './silent-connections.js'
+import type { Exchange } from './wire-query.js'
 
+const mostStatements = 3 // that are sent at a time
+
+type Shared = (client: PoolClient) => void
+type Place = Account<TenantRef, Shared>
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
 /** A statement with a place, but without a connection. */
 interface Waiter {
-  readonly account: Account
+  readonly account: Place
   readonly done: Acquired
   readonly timer: NodeJS.Timeout
 }
 
+/** A connection with its statements. */
+interface Use {
+  readonly account: Place
+  /** Those that have not ended. */
+  statements: number
+  /** The last one, while they are collected. If it stayed here, V8 would keep it, and its request, long after its end. */
+  last: Exchange | null
+}
+
 export type PoolAccess = ReturnType<typeof createPoolAccess>
 
-export function createPoolAccess ({ pool, notices, processOf, outdated, max, acquireTimeoutMs }: Connections, log: EngineLog) {
-  const gate = new FairSemaphore(max, acquireTimeoutMs)
-  const busy = new Map<PoolClient, Account>()
+export function createPoolAccess ({ pool, settings, notices, processOf, outdated, max, acquireTimeoutMs }: Connections, log: EngineLog) {
+  const gate = new FairSemaphore<TenantRef, Shared>(max, acquireTimeoutMs)
+  const busy = new Map<PoolClient, Use>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, ResultReader>()
   /** In the order of arrival. */
   const waiters: Waiter[] = []
+  /** A pooler may give the statements behind another one to another session. */
+  const sharesConnections = settings.prepared && notices !== undefined
   let claimed = 0 // idle connections that the pool hands out in the next tick
   let opening = 0 // connections that the pool is asked for beyond the idle ones
   let running = 0
   let ended = 0
   let closing = false
   let idle: (() => void) | null = null
+  /** A connection for the next granted statement. */
+  let offered: PoolClient | null = null
 
   const watch = createHangWatch({
     connection: notices,
@@ -65,26 +85,52 @@ export function createPoolAccess ({ pool, notices, processOf, outdated, max, acq
 
   pool.on('connect', (client) => {
     if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
-    readers.set(client, new ResultReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
+    readers.set(client, new ResultReader(client.connection.stream, () => createYielder(busy.get(client)?.account.key)))
   })
 
-  /** Waits for a connection in the turn of the tenant. */
-  function acquire ({ tenant, isWanted }: SessionOptions, done: Acquired): void {
+  /** Waits for a connection in the turn of the tenant. `mayShare`: `done` calls `send`, so the statement may follow others. */
+  function acquire ({ tenant, isWanted }: SessionOptions, done: Acquired, mayShare = false): void {
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (account) => {
       if (isWanted?.() === false) drop(account, done)
+      else if (offered !== null) take(account, offered, done)
       else if (pool.idleCount > claimed) claim((error, client) => acquired(account, error, client, done))
       else open(account, until - performance.now(), done)
     }, () => {
       finished()
       done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
-    })
+    }, mayShare && sharesConnections ? share : undefined)
+
+    function share (client: PoolClient): void {
+      if (isWanted?.() !== false) return done(null, client)
+      release(client)
+      done(callerLeft(), null)
+    }
+  }
+
+  /**
+   * Sends the statement on its new connection. Behind a quick one, it also sends the tenant's next waiting statements: one write and one
+   * wake-up of PostgreSQL serve them all. If the quick one is slow for once, it delays no other tenant.
+   */
+  function send (client: PoolClient, exchange: Exchange, isQuick: boolean): void {
+    const use = busy.get(client)!
+    const { last } = use
+    use.last = exchange
+    last?.follow(client, exchange)
+    const next = isQuick && use.statements < mostStatements ? gate.join(use.account) : undefined
+    if (next !== undefined) {
+      use.statements++
+      next(client)
+    }
+    if (last !== null) return
+    use.last = null
+    client.query(exchange)
   }
 
   /** Not at once: each of the waiting statements would release its place within the release of the one before. */
-  function drop (account: Account, done: Acquired): void {
+  function drop (account: Place, done: Acquired): void {
     queueMicrotask(() => {
       gate.release(account)
       finished()
@@ -102,7 +148,7 @@ export function createPoolAccess ({ pool, notices, processOf, outdated, max, acq
   }
 
   /** Opens a connection, and waits for any connection within the remaining time: waiting for a place has used up some of it. */
-  function open (account: Account, withinMs: number, done: Acquired): void {
+  function open (account: Place, withinMs: number, done: Acquired): void {
     const waiter: Waiter = { account, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
     waiters.push(waiter)
     connect()
@@ -141,30 +187,52 @@ export function createPoolAccess ({ pool, notices, processOf, outdated, max, acq
     waiter.done(error, null)
   }
 
-  function acquired (account: Account, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
+  function acquired (account: Place, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
     if (client === undefined) {
       gate.release(account)
       finished()
       return done(unreachable(error), null)
     }
-    busy.set(client, account)
+    take(account, client, done)
+  }
+
+  function take (account: Place, client: PoolClient, done: Acquired): void {
+    offered = null
+    busy.set(client, { account, statements: 1, last: null })
     done(null, client)
   }
 
+  /** Gives the connection of a successful statement to the next waiting one: the pool would start timers, and let it wait for a tick. */
+  function pass (client: PoolClient): void {
+    const use = busy.get(client)
+    if (use === undefined) return
+    if (use.statements > 1 || gate.waiting === 0 || waiters.length > 0 || outdated?.has(client) === true) return release(client)
+    busy.delete(client)
+    readers.get(client)?.ended()
+    ended++
+    offered = client
+    gate.release(use.account)
+    if (offered !== null) client.release()
+    offered = null
+    finished()
+  }
+
   function release (client: PoolClient, broken = false): void {
-    const account = busy.get(client)
+    const use = busy.get(client)
     // Closing the engine, or a hanging database, may have released the connection already.
-    if (account === undefined) return
+    if (use === undefined) return
+    ended++
+    if (!broken && --use.statements > 0) return finished()
     busy.delete(client)
     patient.delete(client)
     readers.get(client)?.ended()
-    ended++
     client.release(broken || outdated?.has(client) === true)
     // Before the gate, which gives the place to others.
     if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
     else if (waiters.length > opening) connect()
-    gate.release(account)
+    gate.release(use.account)
     finished()
+    for (; use.statements > 1; use.statements--) finished()
   }
 
   function finished (): void {
@@ -175,7 +243,9 @@ export function createPoolAccess ({ pool, notices, processOf, outdated, max, acq
     acquire,
     connected: (session: SessionOptions) =>
       new Promise<PoolClient>((resolve, reject) => acquire(session, (error, client) => client === null ? reject(error) : resolve(client))),
+    send,
     release,
+    pass,
     /** Exempts the connection's statements from the time limit until its release. */
     keep (client: PoolClient): void {
       patient.add(client)
@@ -202,7 +272,6 @@ export function createPoolAccess ({ pool, notices, processOf, outdated, max, acq
 }
 
 const checkMs = 250 // ms without the end of any statement, while some are running
-const probeMs = 1000 // ms for `select 1`, as for /health
 const endAfter = 2 // failed probes until running statements are ended: they survive a short stall
 
 interface HangWatchParts {
@@ -228,7 +297,7 @@ function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onRes
   let hangs = false
   let probing = false
   let last = -1
-  let client: pg.Client | null = null
+  let probe: Probe | null = null
   const timer = connection === undefined ? undefined : setInterval(check, checkMs, connection).unref()
 
   function check (config: ClientConfig): void {
@@ -238,14 +307,14 @@ function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onRes
     last = count
     if (moves) return drop()
     probing = true
-    probe(config).finally(() => {
+    probeUntilResponse(config).finally(() => {
       probing = false
     }).catch(() => {})
   }
 
   /** Ends with the first response. */
-  async function probe (config: ClientConfig): Promise<void> {
-    for (let missed = 0; !await isResponding(config);) {
+  async function probeUntilResponse (config: ClientConfig): Promise<void> {
+    for (let missed = 0; !await (probe ??= new Probe(config)).isResponding();) {
       drop()
       if (closed.signal.aborted) return
       missed++
@@ -260,36 +329,9 @@ function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onRes
     onResponse()
   }
 
-  /** Whether the database responds in time; connecting has that time again. An error is a response too: statements will fail at once. */
-  async function isResponding (config: ClientConfig): Promise<boolean> {
-    const own = client ?? new pg.Client(config)
-    const withinMs = client === null ? 2 * probeMs : probeMs
-    let settled = false
-    const response = ask(own).catch(() => {
-      if (client === own) drop()
-    }).finally(() => {
-      settled = true
-    })
-    if (await settlesWithin(response, withinMs)) return true
-    // After a busy event loop, the timer fires before a response that has already arrived.
-    await new Promise(setImmediate)
-    return settled
-  }
-
-  async function ask (own: pg.Client): Promise<void> {
-    if (client !== own) {
-      client = own
-      own.on('error', () => {})
-      await own.connect()
-    }
-    await own.query('select 1')
-  }
-
   function drop (): void {
-    const own = client
-    client = null
-    // The connection may hang, so it is not closed in order.
-    own?.connection.stream.destroy()
+    probe?.close()
+    probe = null
   }
 
   return {

@@ -67,7 +67,7 @@ export interface StatementParts {
 
 /** Statements on the connections of a pool. Those that lost a race, or that have an outdated plan, run again. */
 export function createStatements ({ access, slowReads, settings, preludes, translate }: StatementParts) {
-  const { acquire, connected, release } = access
+  const { acquire, connected, pass, release, send } = access
 
   function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
     const { tenant, first } = options
@@ -88,18 +88,18 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
             release(client)
             return attempt()
           }
-          const began = performance.now()
           place?.began()
-          client.query(
-            new TextExchange(steps, settings.silenceMs, (error, value) => {
-              release(client, error !== null && isSessionLost(error))
-              slowReads.ended(tenant, statement.text, performance.now() - began, place)
-              if (error === null) return resolve(value)
-              if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
-              reject(translate(error))
-            })
-          )
-        })
+          const exchange = new TextExchange(steps, settings.silenceMs, (error, value, ms) => {
+            // First, so that the next statement on the connection knows a read that became slow.
+            slowReads.ended(tenant, statement.text, ms, place, exchange.follows)
+            if (error === null) pass(client)
+            else release(client, isSessionLost(error))
+            if (error === null) return resolve(value)
+            if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
+            reject(translate(error))
+          })
+          send(client, exchange, access.waiting > 0 && first === undefined && slowReads.isQuick(tenant, statement.text))
+        }, place === null)
       attempt()
     })
   }

@@ -10,14 +10,15 @@ import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow
 const quickMs = 5 // ms; only shorter runs count as quick, because a slow statement may take less time alone than beside others
+const shortMs = 1 // ms; other statements may wait behind a shorter read
 const slower = 4 // a slow statement takes at least this many times the mean of the other tenant's statements
-const weight = 0.1 // of a new statement in its tenant's moving average
+const weight = 0.1 // of a new value in a moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
 const remembered = 20 // quick runs until a statement is no longer slow
 const maxBytes = 67_108_864 // of known reads of all tenants
 const maxBytesOfTenant = 1_048_576
 const bytesOfTenant = 1024 // without its reads
-const bytesOfRead = 100 // besides its text
+const bytesOfRead = 150 // besides its text
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
 /** The places of reads that run at a time. */
@@ -32,9 +33,15 @@ class Places {
   }
 }
 
+interface Read {
+  /** The remaining quick runs until it is no longer slow; 0 if it is not. */
+  quickRuns: number
+  /** The moving average of its time alone on a connection, in milliseconds. */
+  ms: number
+}
+
 class TenantReads {
-  /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
-  readonly known = new Map<string, number>()
+  readonly known = new Map<string, Read>()
   bytes = bytesOfTenant
   readonly single: Places
   /**
@@ -48,14 +55,16 @@ class TenantReads {
     this.within = new Places(atOnce, timeoutMs)
   }
 
-  note (text: string, quickRuns: number): void {
-    if (!this.known.has(text)) this.bytes += bytesOf(text)
-    this.known.set(text, quickRuns)
+  add (text: string): Read {
+    const read = { quickRuns: 0, ms: shortMs }
+    this.known.set(text, read)
+    this.bytes += bytesOf(text)
     for (const oldest of this.known.keys()) {
       if (this.bytes <= maxBytesOfTenant) break
       this.known.delete(oldest)
       this.bytes -= bytesOf(oldest)
     }
+    return read
   }
 }
 
@@ -99,7 +108,7 @@ export class SlowReads {
     if (tenant === serverRef) return start(null)
     const reads = this.#readsOf(tenant)
     const { slow, first } = reads[kind]
-    const quickRuns = reads.known.get(text)
+    const quickRuns = reads.known.get(text)?.quickRuns
     if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
     if (quickRuns !== undefined) {
       if (!this.#isBeside(tenant, this.#now())) return start(null)
@@ -115,13 +124,19 @@ export class SlowReads {
 
   /** Whether a statement that needed no place needs one now. It may have become slow while it waited for a connection. */
   needsPlace (tenant: TenantRef, text: string): boolean {
-    const quickRuns = this.#tenants.get(tenant)?.known.get(text)
+    const quickRuns = this.#tenants.get(tenant)?.known.get(text)?.quickRuns
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
+  }
+
+  /** Whether it is a read that takes less than a millisecond on average. */
+  isQuick (tenant: TenantRef, text: string): boolean {
+    const read = this.#tenants.get(tenant)?.known.get(text)
+    return read !== undefined && read.ms < shortMs
   }
 
   /** Whether the read may have to wait for a place. */
   limits (tenant: TenantRef, text: string): boolean {
-    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.known.get(text) !== 0
+    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.known.get(text)?.quickRuns !== 0
   }
 
   /** Runs the statement of a transaction when it may run; rejects with `databaseBusy` after the timeout. */
@@ -136,17 +151,17 @@ export class SlowReads {
     }
   }
 
-  /** The statement has ended after `ms` milliseconds. */
-  ended (tenant: TenantRef, text: string, ms: number, place: Place): void {
+  /** The statement has ended after `ms` milliseconds. `follows`: the database had it ready behind another one. */
+  ended (tenant: TenantRef, text: string, ms: number, place: Place, follows = false): void {
     if (tenant !== serverRef) {
       const now = this.#now()
       const reads = this.#readsOf(tenant)
-      const quickRuns = reads.known.get(text)
       const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
-      if (quickRuns !== undefined || isRead(text)) {
-        if (isSlow) this.#note(tenant, text, remembered)
-        else if (quickRuns === undefined) this.#note(tenant, text, 0)
-        else if (quickRuns > 0 && ms < quickMs) this.#note(tenant, text, quickRuns - 1)
+      const read = reads.known.get(text) ?? (isRead(text) ? this.#readOf(tenant, text) : undefined)
+      if (read !== undefined) {
+        if (!follows) read.ms += weight * (ms - read.ms)
+        if (isSlow) read.quickRuns = remembered
+        else if (read.quickRuns > 0 && ms < quickMs) read.quickRuns--
       }
     }
     place?.leave()
@@ -175,7 +190,7 @@ export class SlowReads {
         const began = this.#now()
         timer = setTimeout(() => {
           const now = this.#now()
-          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#note(tenant, text, remembered)
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#readOf(tenant, text).quickRuns = remembered
           leave()
         }, slowMs)
       },
@@ -189,14 +204,15 @@ export class SlowReads {
     return reads
   }
 
-  #note (tenant: TenantRef, text: string, quickRuns: number): void {
+  #readOf (tenant: TenantRef, text: string): Read {
     const reads = this.#readsOf(tenant)
-    const { bytes } = reads
-    reads.note(text, quickRuns)
-    if (reads.bytes === bytes) return
+    const known = reads.known.get(text)
+    if (known !== undefined) return known
+    const read = reads.add(text)
     // The cache takes the new size of a new entry only. It forgets the tenants whose statements are the longest ago.
     this.#tenants.delete(tenant)
     this.#tenants.set(tenant, reads)
+    return read
   }
 
   #isSlow (ms: number, other: Recent, now: number): boolean {

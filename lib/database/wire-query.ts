@@ -5,7 +5,7 @@
  */
 import { Socket } from 'node:net'
 import { LRUCache } from 'lru-cache'
-import pg, { type Connection, type Submittable } from 'pg'
+import pg, { type ClientBase, type Connection, type Submittable } from 'pg'
 import { lruOptions } from '../cache/lru-options.js'
 import { parseResult } from '../json/parse.js'
 import { isStalePlan } from './failures.js'
@@ -56,12 +56,18 @@ function preparedOn (connection: Connection, name: string): PreparedStatements {
 }
 
 /** Sends the steps up to one Sync: they form one transaction, unless one of them changes that. Only the last step's result is kept. */
-abstract class Exchange implements Submittable {
+export abstract class Exchange implements Submittable {
   private socket: Socket | undefined
   private connection: Connection | undefined
   private waitingFor: number
   /** The way each step is sent. */
   private ways: readonly Way[] = []
+  private next: Exchange | null = null
+  private client: ClientBase | null = null
+  /** It was sent with the steps before it. */
+  follows = false
+  /** The time when the connection began with these steps, in milliseconds. */
+  protected began = 0
   protected tag = ''
 
   constructor (
@@ -75,22 +81,35 @@ abstract class Exchange implements Submittable {
   protected abstract row (fields: (string | null)[]): void
   protected abstract settle (error: unknown): void
 
+  /** Sends `next` with these steps, but as a transaction of its own. */
+  follow (client: ClientBase, next: Exchange): void {
+    this.client = client
+    this.next = next
+    next.follows = true
+  }
+
   submit (connection: Connection): void {
-    const { steps, silenceMs } = this
-    if (silenceMs !== undefined && connection.stream instanceof Socket) {
+    this.began = performance.now()
+    if (this.silenceMs !== undefined && connection.stream instanceof Socket) {
       this.socket = connection.stream
-      expectResult(connection.stream, silenceMs)
+      expectResult(connection.stream, this.silenceMs)
     }
+    if (this.follows) return
     connection.stream.cork?.()
     try {
-      // The ways of all steps are determined before the first is sent: statements are closed before anything that may fail.
-      this.connection = connection
-      this.ways = steps.map(({ text, name }) => name === undefined ? 'unnamed' : preparedOn(connection, name).use(name, text))
-      for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
-      connection.sync()
+      for (let exchange: Exchange | null = this; exchange !== null; exchange = exchange.next) exchange.write(connection)
     } finally {
       connection.stream.uncork?.()
     }
+  }
+
+  private write (connection: Connection): void {
+    const { steps } = this
+    // The ways of all steps are determined before the first is sent: statements are closed before anything that may fail.
+    this.connection = connection
+    this.ways = steps.map(({ text, name }) => name === undefined ? 'unnamed' : preparedOn(connection, name).use(name, text))
+    for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
+    connection.sync()
   }
 
   private send (connection: Connection, { text, name = '', values }: Step, way: Way, last: boolean): void {
@@ -126,13 +145,19 @@ abstract class Exchange implements Submittable {
       const isDoubtful = way === 'prepare' || (stale && way === 'ready')
       if (isDoubtful && name !== undefined && this.connection !== undefined) preparedOn(this.connection, name).doubt(name)
     })
-    this.socket?.setTimeout(0)
-    this.settle(error)
+    this.end(error)
   }
 
   handleReadyForQuery (): void {
+    this.end(null)
+  }
+
+  private end (error: unknown): void {
     this.socket?.setTimeout(0)
-    this.settle(null)
+    const { next, client } = this
+    this.next = null
+    this.settle(error)
+    if (next !== null) client?.query(next)
   }
 }
 
@@ -143,7 +168,7 @@ export class TextExchange extends Exchange {
   constructor (
     steps: readonly Step[],
     silenceMs: number | undefined,
-    private readonly done: (error: unknown, value: string | null) => void
+    private readonly done: (error: unknown, value: string | null, ms: number) => void
   ) {
     super(steps, false, silenceMs)
   }
@@ -153,7 +178,7 @@ export class TextExchange extends Exchange {
   }
 
   protected settle (error: unknown): void {
-    this.done(error, this.value)
+    this.done(error, this.value, performance.now() - this.began)
   }
 }
 

@@ -65,3 +65,19 @@ test('a call that waits too long is rejected, and all waiting calls are when the
   enter(tenantRef('b'))
   t.strictSame(passed, ['a', 'c refused', 'b'])
 })
+
+test("an account's waiters share its place one by one, in order of arrival, until one cannot share", async (t) => {
+  const gate = new FairSemaphore<TenantRef, string>(1, 60_000)
+  const accounts: Account<TenantRef, string>[] = []
+  const enter = (tenant: TenantRef, shared?: string) => gate.acquire(tenant, (account) => accounts.push(account), () => {}, shared)
+  const [a, b] = [tenantRef('a'), tenantRef('b')]
+  enter(a)
+  enter(b, 'b1')
+  for (const shared of ['a1', 'a2', undefined, 'a3']) enter(a, shared)
+  const [place] = accounts
+  t.strictSame([gate.join(place!), gate.join(place!), gate.join(place!)], ['a1', 'a2', undefined])
+  t.equal(gate.waiting, 3)
+  for (let served = 0; served < 3; served++) gate.release(accounts[served]!)
+  t.strictSame(accounts.map(({ key }) => key), [a, b, a, a], 'those that shared are not served again')
+  t.equal(gate.waiting, 0)
+})

@@ -307,7 +307,8 @@ test('a read that became slow while it waited for a connection waits for its tur
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
   const [lock, later] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
   await Promise.all([lock.connect(), later.connect()])
-  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text' }
+  // Others of the tenant are not sent behind a read of 2 ms.
+  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text from pg_sleep(0.002)' }
   const run = () => engine.text(locked, [], { tenant: a })
   const waiting = async () => {
     const { rows } = await lock.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted and mode = 'ShareLock'")

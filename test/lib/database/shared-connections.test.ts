@@ -1,0 +1,117 @@
+/** Statements that are sent together on one connection. */
+import { type Test, test } from 'tap'
+import type { Statement, TextOptions } from '../../../lib/database/engine.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { openEngine } from './open.js'
+import { openProxy } from './proxy.js'
+
+const a: TextOptions = { tenant: tenantRef('a') }
+const b: TextOptions = { tenant: tenantRef('b') }
+const quick: Statement = { text: 'select $1::text' }
+const longer: Statement = { text: "select $1::text || '' from pg_sleep(0.002)" }
+
+/** An engine with one connection. `together()` returns the largest number of statements that were sent at once since its last call. */
+async function openOne (t: Test, preparedStatements = true) {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const postgres = { connectionString: proxy.connectionString, pool: { max: 1 }, preparedStatements }
+  const engine = await openEngine(t, { provider: 'postgres', postgres })
+  let most = 0
+  proxy.onSent = (text) => {
+    most = Math.max(most, text.split('S\0\0\0\x04').length - 1)
+    return false
+  }
+  const together = (): number => {
+    const sent = most
+    most = 0
+    return sent
+  }
+  /** Runs quick reads until they are sent together: a busy machine may take longer than a millisecond for one. */
+  const warmUp = async () => {
+    for (let round = 0; round < 1000; round++) {
+      together()
+      await Promise.all([engine.text(quick, ['1'], a), engine.text(quick, ['2'], a)])
+      if (together() > 1) return
+    }
+    t.fail('no reads were sent together')
+  }
+  return { engine, proxy, together, warmUp }
+}
+
+test("behind a quick read, a tenant's waiting statements are sent with it, at most three together", async (t) => {
+  const { engine, together, warmUp } = await openOne(t)
+  await warmUp()
+  const results = await Promise.all(Array.from({ length: 8 }, (_, index) => engine.text(quick, [String(index)], a)))
+  t.strictSame(results, ['0', '1', '2', '3', '4', '5', '6', '7'])
+  t.equal(together(), 3)
+  t.match(engine.status(), { waiting: 0, idle: 1 })
+})
+
+test('statements that are sent together are separate transactions', async (t) => {
+  const { engine, together, warmUp } = await openOne(t)
+  await engine.text({ text: 'create table written (n integer)' }, [], a)
+  await warmUp()
+  const ended = await Promise.allSettled([
+    engine.text(quick, ['first'], a),
+    engine.text(quick, ['\0'], a),
+    engine.text({ text: 'insert into written values (1)' }, [], a),
+    engine.text(quick, ['last'], a)
+  ])
+  t.equal(together(), 3)
+  t.match(ended, [{ value: 'first' }, { status: 'rejected', reason: { code: 'TENANTRY_INVALID_VALUE' } }, { value: null }, { value: 'last' }])
+  t.equal(await engine.text({ text: 'select count(*)::text from written' }, [], a), '1')
+  t.match(engine.status(), { waiting: 0, idle: 1 })
+})
+
+test("neither another tenant's statement nor a transaction is sent behind a read", async (t) => {
+  const { engine, together, warmUp } = await openOne(t)
+  await warmUp()
+  const both = [engine.text(quick, ['a'], a), engine.text(quick, ['b'], b), engine.transaction(a, (session) => session.text(quick, ['a']))]
+  t.strictSame(await Promise.all(both), ['a', 'b', 'a'])
+  t.equal(together(), 1)
+})
+
+test('nothing is sent behind a write, a longer read, or a read whose caller left', async (t) => {
+  const { engine, together, warmUp } = await openOne(t)
+  await engine.text({ text: 'create table written (n integer)' }, [], a)
+  await warmUp()
+  const write = { text: 'insert into written values (1)' }
+  await engine.text(longer, ['1'], a)
+  for (const statement of [write, longer]) {
+    await Promise.all([engine.text(statement, statement === write ? [] : ['1'], a), engine.text(quick, ['2'], a)])
+    t.equal(together(), 1)
+  }
+  const left = engine.text(quick, ['3'], { ...a, isWanted: () => false }).catch(({ code }) => code)
+  t.strictSame(await Promise.all([engine.text(quick, ['1'], a), left, engine.text(quick, ['4'], a)]), ['1', 'TENANTRY_STOPPING', '4'])
+  t.match(engine.status(), { waiting: 0, idle: 1 })
+})
+
+test('when the connection breaks, all statements that were sent together are rejected, and the next ones run', async (t) => {
+  const { engine, proxy, warmUp } = await openOne(t)
+  await warmUp()
+  proxy.onSent = (text) => text.includes('breaks')
+  const ended = await Promise.allSettled(['1', 'breaks', '3', '4'].map((value) => engine.text(quick, [value], a)))
+  for (const one of ended.slice(0, 3)) t.match(one, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })
+  t.match(ended[3], { value: '4' })
+  t.match(engine.status(), { waiting: 0 })
+  t.equal(await engine.text(quick, ['5'], a), '5')
+})
+
+test('behind a transaction pooler, each statement is sent alone', async (t) => {
+  const { engine, together } = await openOne(t, false)
+  for (let round = 0; round < 20; round++) await Promise.all([engine.text(quick, ['1'], a), engine.text(quick, ['2'], a)])
+  t.equal(together(), 1)
+})
+
+test('when PostgreSQL ends the session of a statement, those behind it are rejected, and the next ones run', async (t) => {
+  const { engine, warmUp } = await openOne(t)
+  await warmUp()
+  const ends = { text: "select case $1 when 'ends' then pg_terminate_backend(pg_backend_pid())::text else $1 end" }
+  for (let run = 0; run < 100; run++) await engine.text(ends, ['runs'], a)
+  const ended = await Promise.allSettled([engine.text(ends, ['ends'], a), ...['2', '3', '4'].map((value) => engine.text(quick, [value], a))])
+  t.match(ended[0], { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })
+  t.match(ended[3], { value: '4' })
+  t.match(engine.status(), { waiting: 0 })
+  t.equal(await engine.text(quick, ['5'], a), '5')
+})
