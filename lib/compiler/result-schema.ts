@@ -196,7 +196,8 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
     return {
       type: 'object',
       properties: Object.fromEntries(members.map(([name, member]) => [name, mappingSchema(member, results)])),
-      ...requiring(members.filter(([, member]) => isSure(member)).map(([name]) => name))
+      // A template may evaluate to nothing, and then its member is left out.
+      ...requiring(members.filter(([, member]) => typeof member !== 'string' || !member.includes('{{')).map(([name]) => name))
     }
   }
   if (value === null) return { type: 'null' }
@@ -204,11 +205,6 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
   if (!value.includes('{{')) return { type: 'string' }
   const [, path] = /^\{\{\s*results\.([\w.-]+)\s*\}\}$/.exec(value) ?? []
   return path === undefined ? {} : memberAt(results, path.split('.'))
-}
-
-/** A template may evaluate to nothing, and then its member is left out. */
-function isSure (value: unknown): boolean {
-  return typeof value !== 'string' || !value.includes('{{')
 }
 
 function memberAt (schema: JsonSchema, path: readonly string[]): JsonSchema {

@@ -22,13 +22,8 @@ export interface CheckOptions {
   readonly declaredTables?: boolean | undefined
 }
 
-interface Origin {
-  readonly env: Env
-  readonly version: () => string
-}
-
 /** The configurations that this module has created. */
-const checked = new WeakMap<object, Origin>()
+const checked = new WeakMap<object, { readonly env: Env, readonly version: () => string }>()
 
 /**
  * Checks a document and fills in its defaults. The result is frozen. Throws a ConfigError with every fault, except those that

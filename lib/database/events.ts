@@ -58,11 +58,8 @@ export function decodeNotice (text: string): SentNotice | null {
   if (text.length > maxLength) return null
   const value = jsonIn(text)
   if (!isRecord(value)) return null
-  const { topic, tenant, from, number } = value
-  if (!isTopic(topic) || !isNoticed(tenant) || typeof from !== 'string' || typeof number !== 'number') return null
+  const { tenant, from, number } = value
+  const topic = topics.find((known) => known === value['topic'])
+  if (topic === undefined || !isNoticed(tenant) || typeof from !== 'string' || typeof number !== 'number') return null
   return { topic, tenant, from, number }
-}
-
-function isTopic (value: unknown): value is Topic {
-  return topics.some((topic) => topic === value)
 }

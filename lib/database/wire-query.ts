@@ -38,12 +38,7 @@ function expectResult (socket: Socket, withinMs: number): void {
 }
 
 /** Statements of tenants have separate room from the platform's. */
-interface Rooms {
-  readonly platform: PreparedStatements
-  readonly tenants: PreparedStatements
-}
-
-const roomsOf = new WeakMap<Connection, Rooms>()
+const roomsOf = new WeakMap<Connection, { readonly platform: PreparedStatements, readonly tenants: PreparedStatements }>()
 
 /** The connection's room for statements with the prefix of this `Statement.name`. */
 function preparedOn (connection: Connection, name: string): PreparedStatements {
@@ -230,11 +225,6 @@ const preparedAtUse = 3
 /** The way a statement is sent: `unnamed`, parsed and planned once; `prepare`, parsed under its name; `ready`, by its name alone. */
 type Way = 'unnamed' | 'prepare' | 'ready'
 
-interface CachedStatement {
-  readonly text: string
-  sure: boolean
-}
-
 /**
  * The prepared statements of one connection, of the platform or of tenants. A prepared statement saves parsing and most of its planning,
  * but uses memory in the server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is
@@ -244,7 +234,7 @@ interface CachedStatement {
  */
 class PreparedStatements {
   /** Statements that the server has or may have. */
-  readonly #held: LRUCache<string, CachedStatement>
+  readonly #held: LRUCache<string, { readonly text: string, sure: boolean }>
   /** The use counts of other statements. */
   readonly #uses = new LRUCache<string, number>(lruOptions(maxStatements))
 

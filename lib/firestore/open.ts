@@ -6,14 +6,11 @@ import { createValues } from './values.js'
 
 const defaultTimeoutMs = 10_000
 
-interface OpenOptions extends FirestoreOptions {
-  /** The most bytes of JSON that one query returns. */
-  readonly maxResultBytes: number
-}
-
-/** Rejects if the package is missing; the first operation connects to Firestore. */
+/** Rejects if the package is missing; the first operation connects to Firestore. `maxResultBytes` bounds the JSON of one query. */
 export async function openFirestore (
-  { sharedCollections = [], isDefault = false, timeoutMs = defaultTimeoutMs, maxResultBytes, ...options }: OpenOptions
+  { sharedCollections = [], isDefault = false, timeoutMs = defaultTimeoutMs, maxResultBytes, ...options }: FirestoreOptions & {
+    readonly maxResultBytes: number
+  }
 ): Promise<DocumentStore> {
   const { projectId, credentials, databaseId, emulatorHost } = options
   const sdk = await import('@google-cloud/firestore').catch((cause: unknown) => {

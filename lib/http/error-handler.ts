@@ -41,8 +41,8 @@ export function handleUnroutedError (thrown: unknown, request: FastifyRequest, r
 }
 
 export function handleError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  // It is logged like every request, with the status 499.
-  if (hasLeft(thrown, request)) {
+  // The caller closed its connection before its body was complete. It is logged like every request, with the status 499.
+  if (request.raw.destroyed && !request.raw.complete && codeOf(thrown) === 'ECONNRESET') {
     reply.hijack()
     return
   }
@@ -96,11 +96,6 @@ function refusalOf (thrown: unknown, reply: FastifyReply): TenantryError | Recor
     extras: { retryAfter: Number(retryAfter) },
     cause: thrown
   })
-}
-
-/** The caller closed its connection before its body was complete. */
-function hasLeft (thrown: unknown, { raw }: FastifyRequest): boolean {
-  return raw.destroyed && !raw.complete && codeOf(thrown) === 'ECONNRESET'
 }
 
 /** The catalogue's error for any thrown value. Only Fastify's own errors, and those with `expose`, keep their 4xx status. */

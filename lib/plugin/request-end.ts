@@ -63,7 +63,10 @@ export function whenEnded (app: FastifyInstance, listener: RequestEndListener): 
 /** Logs requests whose response was not sent completely. Fastify itself logs errors and responses that were sent. */
 export function logAbortedRequests (app: FastifyInstance): void {
   whenEnded(app, (request, reply, ms) => {
-    if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
+    const { raw } = reply
+    // The last byte of the response was handed to the system. The response to an injected request stays in its open socket.
+    const isSent = raw.writableFinished || raw.socket?.destroyed === false
+    if (!isSent && raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
 }
 
@@ -71,11 +74,6 @@ export function logAbortedRequests (app: FastifyInstance): void {
 export function endStatusOf (request: FastifyRequest, reply: FastifyReply): number {
   // `rateLimited` is undefined without the plugin rate-limit.
   return request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
-}
-
-/** Whether the last byte of the response was handed to the system. The response to an injected request stays in its open socket. */
-function wasSent ({ raw }: FastifyReply): boolean {
-  return raw.writableFinished || raw.socket?.destroyed === false
 }
 
 /** When a connection closes, Node closes the response that uses it, but not the responses that wait behind it. */
