@@ -54,7 +54,8 @@ const routes: Route[] = [
 test('cached responses stay correct during overlapping events', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   const app = await testServer(t, { routes, cache: { enabled: true, provider: 'memory' } }, {
-    engine: { provider: 'postgres', postgres: { connectionString } },
+    // Enough for three slow reads at a time: a busy machine may take 20 ms for one.
+    engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 24 } } },
     tenants: ['acme', 'globex']
   })
   const acme = caller(t, app, { tenant: 'acme' })
