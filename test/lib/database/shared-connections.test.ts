@@ -114,3 +114,13 @@ test('when PostgreSQL ends the session of a statement, those behind it are rejec
   t.match(engine.status(), { waiting: 0 })
   t.equal(await engine.text(quick, ['5'], a), '5')
 })
+
+test('after the end of a session, none of its statements counts as running', async (t) => {
+  const { engine } = await openOne(t)
+  const ends = { text: "select case $1 when 'ends' then pg_terminate_backend(pg_backend_pid())::text else $1 end" }
+  await engine.text(ends, ['runs'], a)
+  await Promise.allSettled(['ends', '2', '3'].map((value) => engine.text(ends, [value], a)))
+  const timers = t.capture(globalThis, 'setTimeout', setTimeout)
+  await engine.close()
+  t.notOk(timers().some(({ args: [, ms] }) => ms === 500), 'closing waits for none')
+})
