@@ -16,19 +16,19 @@ import type { Exchange } from './wire-query.js'
 const mostStatements = 3 // that are sent at a time
 
 type Shared = (client: PoolClient) => void
-type Place = Account<TenantRef, Shared>
+type PoolAccount = Account<TenantRef, Shared>
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
 /** A statement with a place, but without a connection. */
 interface Waiter {
-  readonly account: Place
+  readonly account: PoolAccount
   readonly done: Acquired
   readonly timer: NodeJS.Timeout
 }
 
 /** A connection with its statements. */
 interface Use {
-  readonly account: Place
+  readonly account: PoolAccount
   /** Those that have not ended. */
   statements: number
   /** The last one, while they are collected. If it stayed here, V8 would keep it, and its request, long after its end. */
@@ -111,15 +111,15 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   }
 
   /**
-   * Sends the statement on its new connection. Behind a quick one, it also sends the tenant's next waiting statements: one write and one
-   * wake-up of PostgreSQL serve them all. If the quick one is slow for once, it delays no other tenant.
+   * Sends the statement on its new connection. Behind a short read, it also sends the tenant's next waiting statements: one write and one
+   * wake-up of PostgreSQL serve them all. A read that is slow once delays its own tenant only.
    */
-  function send (client: PoolClient, exchange: Exchange, isQuick: boolean): void {
+  function send (client: PoolClient, exchange: Exchange, isShort: boolean): void {
     const use = busy.get(client)!
     const { last } = use
     use.last = exchange
     last?.follow(client, exchange)
-    const next = isQuick && use.statements < mostStatements ? gate.join(use.account) : undefined
+    const next = isShort && use.statements < mostStatements ? gate.join(use.account) : undefined
     if (next !== undefined) {
       use.statements++
       next(client)
@@ -130,7 +130,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   }
 
   /** Not at once: each of the waiting statements would release its place within the release of the one before. */
-  function drop (account: Place, done: Acquired): void {
+  function drop (account: PoolAccount, done: Acquired): void {
     queueMicrotask(() => {
       gate.release(account)
       finished()
@@ -148,7 +148,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   }
 
   /** Opens a connection, and waits for any connection within the remaining time: waiting for a place has used up some of it. */
-  function open (account: Place, withinMs: number, done: Acquired): void {
+  function open (account: PoolAccount, withinMs: number, done: Acquired): void {
     const waiter: Waiter = { account, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
     waiters.push(waiter)
     connect()
@@ -187,7 +187,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     waiter.done(error, null)
   }
 
-  function acquired (account: Place, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
+  function acquired (account: PoolAccount, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
     if (client === undefined) {
       gate.release(account)
       finished()
@@ -196,7 +196,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     take(account, client, done)
   }
 
-  function take (account: Place, client: PoolClient, done: Acquired): void {
+  function take (account: PoolAccount, client: PoolClient, done: Acquired): void {
     offered = null
     busy.set(client, { account, statements: 1, last: null })
     done(null, client)

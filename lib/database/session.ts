@@ -98,7 +98,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
             if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
             reject(translate(error))
           })
-          send(client, exchange, access.waiting > 0 && first === undefined && slowReads.isQuick(tenant, statement.text))
+          send(client, exchange, access.waiting > 0 && first === undefined && slowReads.isShort(tenant, statement.text))
         }, place === null)
       attempt()
     })

@@ -129,7 +129,7 @@ export class SlowReads {
   }
 
   /** Whether it is a read that takes less than a millisecond on average. */
-  isQuick (tenant: TenantRef, text: string): boolean {
+  isShort (tenant: TenantRef, text: string): boolean {
     const read = this.#tenants.get(tenant)?.known.get(text)
     return read !== undefined && read.ms < shortMs
   }
@@ -151,7 +151,7 @@ export class SlowReads {
     }
   }
 
-  /** The statement has ended after `ms` milliseconds. `follows`: the database had it ready behind another one. */
+  /** The statement has ended after `ms` milliseconds. `follows`: it was sent behind another one, which makes it seem shorter. */
   ended (tenant: TenantRef, text: string, ms: number, place: Place, follows = false): void {
     if (tenant !== serverRef) {
       const now = this.#now()
