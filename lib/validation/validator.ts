@@ -131,7 +131,7 @@ function hasExactText (value: unknown): boolean {
 }
 
 function isExactText (text: unknown): boolean {
-  return typeof text === 'string' && isExact(numberIn(text))
+  return typeof text === 'string' && !shortInteger.test(text) && isExact(numberIn(text))
 }
 
 /** The converted number of a text, or of each item of a list; other texts stay. */
@@ -158,6 +158,8 @@ function urlValidator (schema: object, compile: Compile): PartValidator {
   }
 }
 
+/** A double represents it. */
+const shortInteger = /^\d{1,15}$/
 /** A number as JSON writes it. */
 const decimal = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i
 
@@ -172,23 +174,25 @@ function numericFields (schema: object): string[] {
 
 /** ajv converts like JavaScript: a blank to 0, "0x10" to 16. For "NaN" it reports that this is not a number. */
 function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
-  if (typeof value !== 'object' || value === null) return
+  if (!isRecord(value)) return
   for (const name of names) {
-    const given: unknown = Object.hasOwn(value, name) ? Reflect.get(value, name) : undefined
-    if (typeof given === 'string' || Array.isArray(given)) {
-      Reflect.set(value, name, Array.isArray(given) ? given.map(withoutOtherNumber) : withoutOtherNumber(given))
+    const given = value[name]
+    if (typeof given === 'string' ? isOtherNumber(given) : Array.isArray(given)) {
+      value[name] = Array.isArray(given) ? given.map((item) => isOtherNumber(item) ? 'NaN' : item) : 'NaN'
     }
   }
 }
 
-/** The empty text stays: it becomes null if that is accepted. */
-function withoutOtherNumber (given: unknown): unknown {
-  return typeof given === 'string' && given !== '' && !decimal.test(given) ? 'NaN' : given
+/** The empty text is not one: it becomes null if that is accepted. */
+function isOtherNumber (given: unknown): boolean {
+  return typeof given === 'string' && given !== '' && !decimal.test(given)
 }
 
 /** ajv converts the text "Infinity" to a number, which neither JSON nor a column can represent. */
 function infiniteNumbers (value: unknown): readonly ErrorObject[] | null {
-  for (const [name, member] of Object.entries(Object(value))) {
+  const values: Readonly<Record<string, unknown>> = Object(value)
+  for (const name of Object.keys(values)) {
+    const member = values[name]
     if (
       member === Infinity || member === -Infinity ||
       (Array.isArray(member) && member.some((item) => item === Infinity || item === -Infinity))
