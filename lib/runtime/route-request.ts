@@ -41,11 +41,10 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   ) {}
 
   /** Resolves with the body as JSON text, or with the reply if 304 was sent. Rejects with errors of the error catalogue. */
-  async serve (): Promise<string | Reply> {
-    const { webhook } = this.route
+  serve (): Promise<string | Reply> {
+    const { webhook, isRead } = this.route
     if (webhook !== null) return this.services.inbound(webhook, this.request, this.reply, () => this.handle())
-    const body = await this.handle()
-    return this.route.isRead ? this.respond(body) : body
+    return isRead ? this.handle().then((body) => this.respond(body)) : this.handle()
   }
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
@@ -161,31 +160,27 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 
   /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
-  async execute (scope: Scope, isShared = false): Promise<string> {
-    const { workflow, files, realtime, queries, integrations } = this.route
+  execute (scope: Scope, isShared = false): Promise<string> {
+    const { workflow, files, realtime, queries, integrations, location } = this.route
     const { engine } = this.services
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
-    if (workflow !== null) return await this.#runWorkflow(workflow, form, scope)
+    if (workflow !== null) return this.#runWorkflow(workflow, form, scope)
     // Results that wait for a further query or call.
     const held = queries.length + integrations.length > 1 ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
-    try {
-      const text = await runRoute(this.route, this.services, scope, {
-        integrations: this.services.integrations,
-        log,
-        placeOf: this.origin.placeOf,
-        form,
-        isWanted: isShared ? undefined : () => !this.reply.raw.destroyed,
-        created: this.route.location === null ? undefined : (record) => this.#locate(record),
-        once: this.#once,
-        guard: this.#guard,
-        held
-      })
-      if (realtime !== null) this.#send(realtime, scope)
-      return text
-    } finally {
-      held?.release()
-    }
+    const body = runRoute(this.route, this.services, scope, {
+      integrations: this.services.integrations,
+      log,
+      placeOf: this.origin.placeOf,
+      form,
+      isWanted: isShared ? undefined : () => !this.reply.raw.destroyed,
+      created: location === null ? undefined : (record) => this.#locate(record),
+      once: this.#once,
+      guard: this.#guard,
+      held
+    })
+    if (held !== undefined) body.then(held.release, held.release)
+    return realtime === null ? body : body.then((text) => this.#sent(realtime, scope, text))
   }
 
   async #runWorkflow (workflow: NonNullable<CompiledRoute['workflow']>, form: RouteCall['receivedForm'], scope: Scope): Promise<string> {
@@ -202,16 +197,17 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     return tag === undefined ? body : withTag(this.request, this.reply, tag, body)
   }
 
-  /** The route's writes have committed, so a message that cannot be sent does not fail the request. */
-  #send ({ make }: CompiledRouteMessage, scope: Scope): void {
+  /** Sends the message and returns the body. The route's writes have committed, so an unsent message does not fail the request. */
+  #sent ({ make }: CompiledRouteMessage, scope: Scope, body: string): string {
     const { tenant } = scope
     const rooms = this.services.realtime()
-    if (tenant === null || rooms === null) return
+    if (tenant === null || rooms === null) return body
     try {
       rooms.publish(tenant.id, make(scope))
     } catch (err) {
       this.request.log.warn({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
     }
+    return body
   }
 
   /** Callers with access to excluded fields: administrators, and a tenant's own callers that name their tenant by header. */

@@ -25,7 +25,13 @@ type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestor
 
 /** Runs the route for one request. Once writes have committed, invalidates the cache before it settles. See `run` for the body. */
 export function runRoute (route: CompiledRoute, databases: Databases, scope: Scope, caller: Caller): Promise<string> {
-  const { cache } = databases
+  const { cache, engine, firestore } = databases
+  const { isWanted, held } = caller
+  if (route.isRead && route.integrations.length === 0 && !route.queries.some(({ write }) => write)) {
+    const options = { tenant: scope.tenant?.id ?? noTenant, isWanted }
+    const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
+    return readIn({ sql, documents: firestore, held, turns: { memory: engine.resultMemory, waits: true } }, route, scope)
+  }
   if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller)
   const written = () => cache.invalidate(tenantOrPlatform(scope.tenant), route.writes)
   return run(route, databases, scope, caller, written).catch(async (error: unknown) => {
@@ -153,7 +159,7 @@ interface Result {
   readonly resultKind: ResultKind | 'value'
 }
 
-/** The body of a read-only route, read from these stores. Rejects as the route does. */
+/** The body of a route that only reads, from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
   route.expansionGuards?.response?.(scope, 0)
   return bodyOf(route, await runQueries(route, scope, stores), scope, stores.turns)
