@@ -90,6 +90,11 @@ t.test('requests are counted by route pattern, method and status', async (t) => 
   t.equal(buckets.at(-1), 2)
   const sum = of('sum') ?? NaN
   t.ok(sum > 0 && sum < 60, `${sum} s`)
+  const json = (await app.metrics.getMetricsAsJSON()).find(({ name }) => name === 'http_request_duration_seconds')
+  t.equal(json?.values.length, 6 * (buckets.length + 2))
+  t.ok(json?.values.some(({ labels, value }) => value === 2 && labels['route'] === '(unknown)' && labels['le'] === '+Inf'))
+  app.metrics.resetMetrics()
+  t.strictSame(requestsIn(await scrape(t, app)), [], 'an app may reset its metrics')
 })
 
 t.test('callers cannot create series by paths or methods', async (t) => {
