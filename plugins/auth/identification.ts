@@ -121,9 +121,10 @@ export function createIdentification (
   required: boolean,
   provider: string | undefined
 ): onRequestHookHandler {
-  const take = (request: FastifyRequest, { claims, payload }: Verified) => {
+  const take = (request: Pick<FastifyRequest, 'auth'> & { user: unknown }, { claims, payload }: Verified) => {
     request.auth = claims
-    Reflect.set(request, decoratorName, payload)
+    if (decoratorName === 'user') request.user = payload
+    else Reflect.set(request, decoratorName, payload)
   }
   return (request, reply, done) => {
     addVary(reply, identityHeaders)

@@ -159,7 +159,7 @@ class OwnedWindows {
   }
 }
 
-/** Addresses and tenants' ids have no space. */
+/** Addresses and tenants' ids have no space. A new text would be hashed at each request. */
 function keyOf (client: string, bucket: string): string {
-  return `${client} ${bucket}`
+  return bucket === '' ? client : `${client} ${bucket}`
 }

@@ -23,8 +23,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The bytes so far of bodies of unknown length; -1 once the request is counted. */
     streamedBytes: number
-    /** The request has ended: later output of its handler is not counted. */
-    ended: boolean
   }
   interface FastifyContextConfig {
     /** A request without a token counts for the tenant that it names. `signed`: if its signature was verified. Default: false. */
@@ -36,7 +34,6 @@ declare module 'fastify' {
 export function countRequests (app: FastifyInstance, record: WaitingCounts['request']): void {
   const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
-  app.decorateRequest('ended', false)
   // Hooks here apply to the whole context, so this one only marks routes as counted.
   guardRoutes(app, 'usage', () => {})
 
@@ -47,7 +44,7 @@ export function countRequests (app: FastifyInstance, record: WaitingCounts['requ
 
   app.addHook('onSend', (request, reply, payload, done) => {
     // The caller left before its tenant was known.
-    if (request.ended) count(request, 0)
+    if (reply.raw.destroyed) count(request, 0)
     if (typeof payload !== 'object' || payload === null || payload instanceof Buffer || reply.hasHeader('content-length')) return done()
     if (payload instanceof ReadableStream) return done(null, observedWeb(request, payload))
     if (payload instanceof Response) {
@@ -62,7 +59,6 @@ export function countRequests (app: FastifyInstance, record: WaitingCounts['requ
     const { streamedBytes }: { streamedBytes: number | undefined } = request
     // The route was registered before this plugin.
     if (streamedBytes === undefined) return
-    request.ended = true
     count(request, sentBytes(request, reply))
   })
 
