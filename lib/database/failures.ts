@@ -161,11 +161,6 @@ function withoutValue (error: unknown, state: string): Error {
 /** Classes of errors about a value: data exceptions, violated rules, limits, and errors of triggers. */
 const aboutValues = /^(?:22|23|44|54|P0|TN)/
 
-/** Some types have a syntax of their own, such as `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position. */
-function isValueSyntax (state: string, error: unknown): boolean {
-  return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
-}
-
 interface Violation {
   readonly states: readonly string[]
   readonly entry: CatalogueEntry
@@ -216,7 +211,9 @@ const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) 
 function translateState (state: string, error: unknown, constraints: Constraints): unknown {
   if (isLostSetting(error)) return databaseUnavailable(error)
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
-  if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
+  // Some types have a syntax of their own, such as `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position.
+  const isOfValue = (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
+  if (isOfValue) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   const violation = violations.find(({ states }) => states.includes(state))
   if (violation !== undefined) return broken(violation, error, cause, constraints)

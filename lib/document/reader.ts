@@ -261,22 +261,9 @@ function describeSchema (node: SchemaNode): string {
   if (node.anyOf !== undefined) return [...new Set(node.anyOf.map(describeSchema))].join(' or ')
   if (node.const !== undefined) return JSON.stringify(node.const)
   if (node.enum !== undefined) return oneOf(node.enum)
-  switch (node.type) {
-    case 'string':
-      return node.expected ?? 'a string'
-    case 'integer':
-      return 'an integer'
-    case 'number':
-      return 'a number'
-    case 'boolean':
-      return 'true or false'
-    case 'array':
-      return 'an array'
-    case 'object':
-      return 'an object'
-    default:
-      return 'a value'
-  }
+  if (node.type === 'boolean') return 'true or false'
+  if (node.type === 'string' && node.expected !== undefined) return node.expected
+  return article(node.type ?? 'value')
 }
 
 function oneOf (values: readonly unknown[]): string {

@@ -41,7 +41,8 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
       `"${found.name}" is VOLATILE, so it can write, but a \`get\` route can only read. Declare the function STABLE or IMMUTABLE, or use another method`
     )
   }
-  if (holdsSecrets(context)) {
+  const { withheld } = context
+  if (withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)) {
     faults.add(pointerTo(pointer, 'function'), 'the route writes a value of a secret, which the function could return: call it in another route')
   }
   const fields = new Set(found.columns?.map(({ name }) => name) ?? [])
@@ -114,10 +115,6 @@ function findFunction (name: string | undefined, pointer: string, context: Query
     origin === 'tenant' ? `"${name}" cannot be called at the moment: contact the platform` : `"${name}" cannot be called: ${resolved.reason}`
   )
   return undefined
-}
-
-function holdsSecrets ({ withheld }: QueryContext): boolean {
-  return withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)
 }
 
 function writeOne (parts: CallParts, draft: Draft): string {

@@ -91,30 +91,18 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
 
   return {
     header,
-    encrypt (place, value) {
-      const plain = Buffer.from(value)
-      try {
-        return encryptBytes(place, plain)
-      } finally {
-        plain.fill(0)
-      }
-    },
-    decrypt (place, ciphertext) {
-      const plain = decryptBytes(place, ciphertext)
-      try {
-        return plain.toString()
-      } finally {
-        plain.fill(0)
-      }
-    },
-    renew (place, ciphertext) {
-      const plain = decryptBytes(place, ciphertext)
-      try {
-        return encryptBytes(place, plain)
-      } finally {
-        plain.fill(0)
-      }
-    }
+    encrypt: (place, value) => wiped(Buffer.from(value), (plain) => encryptBytes(place, plain)),
+    decrypt: (place, ciphertext) => wiped(decryptBytes(place, ciphertext), (plain) => plain.toString()),
+    renew: (place, ciphertext) => wiped(decryptBytes(place, ciphertext), (plain) => encryptBytes(place, plain))
+  }
+}
+
+/** The result of `use`; then the bytes are wiped. */
+function wiped<Result> (plain: Buffer, use: (plain: Buffer) => Result): Result {
+  try {
+    return use(plain)
+  } finally {
+    plain.fill(0)
   }
 }
 

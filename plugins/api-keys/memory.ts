@@ -54,7 +54,7 @@ export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: U
       const rows = await store.read(tenant)
       return {
         keys: new Map(rows.map((row) => [row.id, liveKey(tenant, row)])),
-        weight: rows.reduce((sum, row) => sum + weightOf(row), 500)
+        weight: rows.reduce((sum, { scopes }) => scopes.reduce((weight, scope) => weight + 64 + scope.length, sum + 800), 500)
       }
     }
   })
@@ -118,9 +118,4 @@ function liveKey (
     expires: expires?.getTime() ?? Infinity,
     texts: [text(hash, Infinity), ...previousHash === null || until === null ? [] : [text(previousHash, until.getTime())]]
   }
-}
-
-/** Approximate bytes in memory. */
-function weightOf ({ scopes }: KeyRow): number {
-  return scopes.reduce((sum, scope) => sum + 64 + scope.length, 800)
 }

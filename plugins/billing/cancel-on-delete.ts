@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Job } from '../queue/index.js'
-import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import type { PaymentProvider, ProviderName } from './providers/provider.js'
 
 const job = 'billing.depart'
 // The last try is days after the first.
@@ -23,7 +23,9 @@ export function cancelForDeleted (
     const { tenant, deletedAt } = deletionOf(data)
     for (const provider of providers.values()) {
       for (const snapshot of await provider.subscriptions(tenant)) {
-        if (isOver(snapshot) || snapshot.startedAt.getTime() > deletedAt) continue
+        const { status, endedAt, cancelAtPeriodEnd } = snapshot
+        const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
+        if (isOver || snapshot.startedAt.getTime() > deletedAt) continue
         const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
         await writeAudit(db, {
           tenant: platformRef,
@@ -37,10 +39,6 @@ export function cancelForDeleted (
     }
   })
   tenants.onRemoval((tenant, transaction) => queue.send(job, { tenant: platformRef, data: { tenant, deletedAt: now() } }, transaction))
-}
-
-function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {
-  return status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
 }
 
 /** A tenant that was created with the id meanwhile keeps its own subscriptions. */

@@ -178,7 +178,7 @@ export function createRedisCache (
       const found: string[] = []
       for (let from = 0; found.length < limit; from += itemsAtOnce) {
         const keys = await ask(
-          async (client) => textsOf(await keysScript(client, [orderOf(tenant)], [tenant, from, from + itemsAtOnce - 1])),
+          async (client) => itemsOf(await keysScript(client, [orderOf(tenant)], [tenant, from, from + itemsAtOnce - 1]), String),
           () => []
         )
         found.push(...keys.slice(1))
@@ -189,7 +189,7 @@ export function createRedisCache (
     async stats (tenant) {
       let held: readonly number[] = []
       for (let call = 0; call < maxSweeps; call++) {
-        held = await ask(async (client) => numbersOf(await statsScript(client, [], [orderOf(tenant), tenant, itemsAtOnce])), () => [])
+        held = await ask(async (client) => itemsOf(await statsScript(client, [], [orderOf(tenant), tenant, itemsAtOnce]), Number), () => [])
         if ((held[0] ?? 0) < itemsAtOnce) break
       }
       return { items: held[1] ?? 0, bytes: held[2] ?? 0, ...counts.of(tenant) }
@@ -232,10 +232,6 @@ function bytesOf (tenant: string, key: string, value: string): number {
   return Math.ceil(bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + bytesPerByte * Buffer.byteLength(value))
 }
 
-function textsOf (reply: unknown): string[] {
-  return Array.isArray(reply) ? reply.map(String) : []
-}
-
-function numbersOf (reply: unknown): number[] {
-  return Array.isArray(reply) ? reply.map(Number) : []
+function itemsOf<Item> (reply: unknown, read: (item: unknown) => Item): Item[] {
+  return Array.isArray(reply) ? reply.map(read) : []
 }

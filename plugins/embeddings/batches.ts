@@ -132,7 +132,9 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
           })
         } catch (error) {
           if (error instanceof AlreadyDone) continue
-          if (signal.aborted || !(error instanceof TenantryError) || (isTransient(error) && attempt < maxAttempts)) throw error
+          if (signal.aborted || !(error instanceof TenantryError)) throw error
+          // The document may succeed later.
+          if ((error.statusCode >= 500 || error.statusCode === 429) && attempt < maxAttempts) throw error
           await mark(dbFor(tenant), tenant, id, position, 'failed', textOf(error))
         }
       }
@@ -158,11 +160,6 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
 
 /** Another process has stored the document. */
 class AlreadyDone extends Error {}
-
-/** The document may succeed later. */
-function isTransient ({ statusCode }: TenantryError): boolean {
-  return statusCode >= 500 || statusCode === 429
-}
 
 /** The message of the error. For invalid input, includes the first fault. */
 function textOf ({ message, extras }: TenantryError): string {

@@ -5,9 +5,8 @@ import { failure } from '../../lib/errors.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
 import { countTokens } from '../../lib/models/tokens.js'
-import type { ChatResult, ModelInfo, Models } from '../../lib/models/types.js'
+import type { ChatResult, Models } from '../../lib/models/types.js'
 import { optional } from '../../lib/plugin/define.js'
-import type { Model } from '../../lib/schema/agent.js'
 import { createKeys } from './call-parts.js'
 import { createCalls } from './calls.js'
 import { createCharges, createFigures } from './charges.js'
@@ -23,7 +22,9 @@ export type ModelsService = Awaited<ReturnType<typeof createModels>>
 export async function createModels (app: FastifyInstance, settings: AgentSettings) {
   const { llm, embedding } = settings
   const secrets = optional(app, 'secrets')
-  const list = settings.models.map(infoOf).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
+  const list = settings.models.map(({ id, provider, kind, contextTokens = null, price = null }) =>
+    ({ id, provider, kind, contextTokens, price })
+  ).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
   const calls = createCalls()
   const shared = { connections, calls, charges: createCharges(app), figures: createFigures(app), log: app.log }
@@ -78,8 +79,4 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
       await connections.close()
     }
   }
-}
-
-function infoOf ({ id, provider, kind, contextTokens, price }: Model): ModelInfo {
-  return { id, provider, kind, contextTokens: contextTokens ?? null, price: price ?? null }
 }
