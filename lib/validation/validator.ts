@@ -174,11 +174,11 @@ function numericFields (schema: object): string[] {
 
 /** ajv converts like JavaScript: a blank to 0, "0x10" to 16. For "NaN" it reports that this is not a number. */
 function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
-  if (!isRecord(value)) return
+  const values: Record<string, unknown> = Object(value)
   for (const name of names) {
-    const given = value[name]
+    const given = values[name]
     if (typeof given === 'string' ? isOtherNumber(given) : Array.isArray(given)) {
-      value[name] = Array.isArray(given) ? given.map((item) => isOtherNumber(item) ? 'NaN' : item) : 'NaN'
+      values[name] = Array.isArray(given) ? given.map((item) => isOtherNumber(item) ? 'NaN' : item) : 'NaN'
     }
   }
 }
