@@ -2,8 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { open as openFile, rm } from 'node:fs/promises'
 import { sql } from 'kysely'
-import type { Test } from 'tap'
-import { test } from 'tap'
+import t, { type Test, test } from 'tap'
 import { createLocalStore } from '../../../lib/files/local.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createFileParts } from '../../../plugins/files/parts.js'
@@ -13,6 +12,9 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { until } from '../../helpers/until.js'
 import { file, form, formHeaders, half, MB, onDisk, open, type Opened, rows, storage } from './app.js'
+
+// Its tests mostly wait.
+t.jobs = 4
 
 const columns = { id: { type: 'integer', primaryKey: true }, kind: { type: 'text' } } as const
 const byId = { table: 'notes', operation: 'delete', id: '{{params.id}}' } as const

@@ -1,11 +1,14 @@
 /** MCP servers that misbehave, and tenants that share them. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { test } from 'tap'
+import t, { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { until as untilTrue } from '../../helpers/until.js'
 import { faulty, isAlive, open, until } from './app.js'
+
+// Its tests mostly wait.
+t.jobs = 4
 
 test('a tool that never responds ends at its timeout', async (t) => {
   const { as } = await open(t, [{ ...faulty, timeoutMs: 8000 }])
