@@ -183,7 +183,7 @@ function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
   }
 }
 
-/** The empty text is not one: it becomes null if that is accepted. */
+/** Not the empty text: it becomes null if that is accepted. */
 function isOtherNumber (given: unknown): boolean {
   return typeof given === 'string' && given !== '' && !decimal.test(given)
 }

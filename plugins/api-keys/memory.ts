@@ -54,6 +54,7 @@ export function createKeyMemory (maxTenants: number, store: ApiKeyStore, uses: U
       const rows = await store.read(tenant)
       return {
         keys: new Map(rows.map((row) => [row.id, liveKey(tenant, row)])),
+        // Approximate bytes in memory.
         weight: rows.reduce((sum, { scopes }) => scopes.reduce((weight, scope) => weight + 64 + scope.length, sum + 800), 500)
       }
     }
