@@ -27,7 +27,7 @@ type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestor
 export function runRoute (route: CompiledRoute, databases: Databases, scope: Scope, caller: Caller): Promise<string> {
   const { cache, engine, firestore } = databases
   const { isWanted, held } = caller
-  if (route.isRead && route.integrations.length === 0 && !route.queries.some(({ write }) => write)) {
+  if (route.isRead && route.integrations.length === 0) {
     const options = { tenant: scope.tenant?.id ?? noTenant, isWanted }
     const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
     return readIn({ sql, documents: firestore, held, turns: { memory: engine.resultMemory, waits: true } }, route, scope)
