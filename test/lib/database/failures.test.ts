@@ -151,12 +151,18 @@ test('a deadlock is retried until both transactions succeed', async (t) => {
       both.push(resolve)
       if (both.length === 2) { for (const go of both) go() }
     })
+  let end = () => {}
+  const oneHasEnded = new Promise<void>((resolve) => {
+    end = resolve
+  })
   const work = (first: number, second: number) =>
     engine.transaction(withoutTenant, async (session) => {
+      // On a busy machine, the victim would otherwise take its row again before the other transaction wakes up.
+      if (++attempts > 2) await oneHasEnded
       await session.text(add, [first])
-      if (++attempts <= 2) await meet()
+      if (attempts <= 2) await meet()
       await session.text(add, [second])
-    })
+    }).finally(() => end())
   await Promise.all([work(1, 2), work(2, 1)])
   t.ok(attempts > 2, 'one of them was the victim')
   t.strictSame(await query('select n from counters'), [{ n: 2 }, { n: 2 }])
