@@ -69,14 +69,14 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     for (const other of after) refuseLater(app, other, name)
     const endpoints = await adding(name, 'members', () => setup(app, options))
     if (!addsEndpoints || endpoints === undefined) return
-    await adding(name, 'endpoints', () => app.register(async (group) => {
+    await adding(name, 'endpoints', () => app.register(fp(async (group) => {
       equip(group)
       compileLazily(group)
       closeQueries(group)
       // The responses of these endpoints contain data of one caller. A cacheable endpoint overrides the header.
       group.addHook('onRequest', noStore)
       await endpoints(group.withTypeProvider<SchemaTypes>())
-    }, registerOptionsOf(options)))
+    }, { name: `${fastifyNameOf(name)} endpoints`, encapsulate: true }), registerOptionsOf(options)))
   }
   orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })
   return fp(plugin, { name: fastifyNameOf(name), fastify: '5.x', dependencies: new Dependencies(name, dependencies) })

@@ -80,6 +80,14 @@ t.test("prefix and logLevel apply to the endpoints, and the service stays in the
   t.equal((await app.inject('/time')).statusCode, 404)
 })
 
+t.test("the endpoints have a name in the tree of an app's plugins", async (t) => {
+  const app = bare(t)
+  await app.register(guard)
+  await app.register(clock)
+  await app.ready()
+  t.match(app.printPlugins(), /tenantry-clock \d+ ms\n.* tenantry-clock endpoints /)
+})
+
 t.test('routes: false leaves the endpoints out', async (t) => {
   const app = bare(t)
   await app.register(clock, { routes: false })
