@@ -1,6 +1,7 @@
 /** Runs test files one after another in one process (run.ts). Usage: node test/files.js <seconds for each file> <file>... */
 import { resolve } from 'node:path'
 import t, { Counts } from 'tap'
+import { forgetExchanges } from './helpers/log-scan.js'
 
 const [seconds, ...files] = process.argv.slice(2)
 const timeout = Number(seconds) * 1000
@@ -14,6 +15,7 @@ for (const file of files) {
   await root.test(file, { timeout }, () => import(`../${file.replace(/\.ts$/, '.js')}`))
   root.comment(root.counts.toJSON())
   root.counts = new Counts()
+  forgetExchanges()
 }
 // If handles that stay open keep the process alive, tap lists them and ends it.
 root.setTimeout(timeout)

@@ -12,13 +12,18 @@ const maxHeld = 16 * 1024 * 1024 // characters of one log that are kept until th
 /** The forbidden texts of this process's tests, with their names. */
 const remembered = new Map<string, string>()
 
+/** Those of requests and responses, until the test file ends: a password of one file may be a usual value of another. */
+const exchanged = new Map<string, string>()
+
 /** Marks a value that no log may contain, and returns it. `name`: its name in a failure. */
 export function secretText (value: string, name = 'a secret'): string {
   if (value.length < shortest) throw new Error(`a secret of a test has at least ${shortest} characters`)
-  for (
-    const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(storable(value)), Buffer.from(value).toString('base64')]
-  ) { remembered.set(form, name) }
+  for (const form of formsOf(value)) remembered.set(form, name)
   return value
+}
+
+function formsOf (value: string): string[] {
+  return [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(storable(value)), Buffer.from(value).toString('base64')]
 }
 
 /** Marks a JSON Web Token by its signature, without which it is useless. */
@@ -49,9 +54,15 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
   if (path.startsWith('/tenant/api-keys') && typeof response === 'string') rememberMember(jsonIn(response), 'key', 'an API key')
 }
 
+/** Called between test files. */
+export function forgetExchanges (): void {
+  exchanged.clear()
+}
+
 function rememberMember (from: unknown, member: string, name: string): void {
   const value: unknown = Object(from)[member]
-  if (typeof value === 'string' && value.length >= shortest) secretText(value, name)
+  if (typeof value !== 'string' || value.length < shortest) return
+  for (const form of formsOf(value)) exchanged.set(form, name)
 }
 
 function rememberToken (from: unknown, member: string): void {
@@ -68,7 +79,7 @@ export function scanLog (t: Test, label: string): LogScan {
   let held = ''
   const found = new Set<string>()
   function search (): void {
-    for (const [secret, name] of remembered) {
+    for (const [secret, name] of [...remembered, ...exchanged]) {
       const place = held.indexOf(secret)
       if (place !== -1) {
         found.add(
