@@ -77,7 +77,7 @@ function rawRequest (origin: string, method: string, path: string): Promise<{ st
       port,
       method,
       path,
-      headers: { authorization: `Bearer ${tokenOf('attacker')}`, connection: 'close' }
+      headers: { authorization: `Bearer ${tokenOf('attacker')}` }
     }, (response) => {
       let text = ''
       response.setEncoding('utf8').on('data', (part: string) => {
@@ -110,7 +110,7 @@ test("a tenant's routes cannot shadow the server's paths", async (t) => {
   await t.test('one route at a time', async (t) => {
     for (const path of own) {
       for (const variant of variants(path)) {
-        for (const method of ['get', 'post']) {
+        for (const method of variant === path ? ['get', 'post'] : ['get']) {
           const { status, body, text } = await attacker('POST /tenant/config', {
             body: { routes: [{ method, path: variant, response: { said: shadow } }] }
           })
