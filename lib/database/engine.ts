@@ -91,8 +91,8 @@ export interface Engine {
   text(statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null>
   /**
    * Runs the work in one transaction: it commits when the work resolves, and rolls back when it rejects. After a serialization
-   * failure or a deadlock the work runs again, at most three times more, so it must be repeatable. The work must use only its
-   * session: another statement of the engine may wait for the connection that the work holds.
+   * failure or a deadlock and a pause, the work runs again, at most three times more, so it must be repeatable. The work must use
+   * only its session: another statement of the engine may wait for the connection that the work holds.
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   /** Finds and applies the missing changes of the database. */

@@ -1,4 +1,5 @@
 /** Statements and transactions, each on a connection of its own. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientBase } from 'pg'
 import { isTenant, isTenantId, serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
@@ -12,6 +13,9 @@ import { type Parameter, RowsExchange, type RowsResult, type Step, TextExchange 
 /** The options for the server's own statements. */
 export const ownSession: SessionOptions = { tenant: serverRef }
 const maxRetries = 3 // after a serialization failure or a deadlock
+
+/** Milliseconds before a retry. At once, the victim of a deadlock could take its lock again before the other transaction wakes up. */
+const retryPause = (attempts: number): number => Math.random() * 20 * attempts
 
 /** Creates the steps before a statement, or before the first one of a transaction. */
 type Preludes = (tenant: TenantRef) => readonly Step[]
@@ -42,12 +46,6 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
 
 export function stepOf ({ text, name }: Statement, values: readonly unknown[], { prepared }: SessionSettings): Step {
   return { text, name: prepared ? name : undefined, values: encodeValues(values) }
-}
-
-function runText (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<string | null> {
-  return new Promise((resolve, reject) => {
-    client.query(new TextExchange(steps, silenceMs, (error, value) => error === null ? resolve(value) : reject(error)))
-  })
 }
 
 export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<RowsResult> {
@@ -95,7 +93,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
             if (error === null) pass(client)
             else release(client, isSessionLost(error))
             if (error === null) return resolve(value)
-            if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
+            if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return setTimeout(attempt, retryPause(attempts))
             reject(translate(error))
           })
           send(client, exchange, access.waiting > 0 && first === undefined && slowReads.isShort(tenant, statement.text))
@@ -112,6 +110,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
   ): Promise<T> {
     const { tenant, isolation } = options
     for (let attempts = 0; ; attempts++) {
+      if (attempts > 0) await sleep(retryPause(attempts))
       const client = await connected(options)
       if (within.silenceMs === undefined) access.keep(client)
       let fault: unknown
@@ -137,17 +136,14 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
   /** Statements of the server itself, each separate. */
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+      const steps = [...preludes(serverRef), stepOf(statement, values, settings)]
       const client = await connected(ownSession)
-      let fault: unknown
-      try {
-        const { rows } = await runRows(client, [...preludes(serverRef), stepOf(statement, values, settings)], settings.silenceMs)
-        return rows as Row[]
-      } catch (error) {
-        fault = error
+      const { rows } = await runRows(client, steps, settings.silenceMs).catch((error: unknown) => {
+        release(client, isSessionLost(error))
         throw translate(error)
-      } finally {
-        release(client, isSessionLost(fault))
-      }
+      })
+      release(client)
+      return rows as Row[]
     }
   }
 
@@ -172,8 +168,12 @@ export class TransactionSession implements Session {
   }
 
   async text (statement: Statement, values: readonly unknown[]): Promise<string | null> {
-    const run = () => runText(this.client, this.steps(statement, values), this.settings.silenceMs)
-    const { paced } = this
+    const { client, paced, settings: { silenceMs } } = this
+    const run = () =>
+      new Promise<string | null>((resolve, reject) => {
+        const steps = this.steps(statement, values)
+        client.query(new TextExchange(steps, silenceMs, (error, value) => error === null ? resolve(value) : reject(error)))
+      })
     try {
       // Behind a pooler, a transaction has no session before it begins, and would keep its place while it waits for one.
       if (paced?.slowReads.limits(paced.tenant, statement.text) === true && !this.begun) await this.begin()

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
 const tables = [
@@ -166,6 +166,20 @@ test('a deadlock is retried until both transactions succeed', async (t) => {
   await Promise.all([work(1, 2), work(2, 1)])
   t.ok(attempts > 2, 'one of them was the victim')
   t.strictSame(await query('select n from counters'), [{ n: 2 }, { n: 2 }])
+})
+
+test('a retried transaction waits first, so that the other one can end', async (t) => {
+  const engine = await openEngine(t, await postgresSection(t))
+  t.intercept(Math, 'random', { value: () => 1 })
+  const order: string[] = []
+  await engine.transaction(withoutTenant, async (session) => {
+    order.push('attempt')
+    if (order.length > 1) return
+    // Fires before the end of a pause that begins later and is longer.
+    setTimeout(() => order.push('other'), 10)
+    await session.text({ text: "do $$ begin raise sqlstate '40P01'; end $$" }, [])
+  })
+  t.strictSame(order, ['attempt', 'other', 'attempt'])
 })
 
 test('a persistent serialization failure is a busy database', async (t) => {
