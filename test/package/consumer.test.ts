@@ -54,7 +54,7 @@ t.test('the packed package can be installed into an empty project', { timeout: 2
       })
     )
     const tsc = require.resolve('typescript/bin/tsc')
-    const faults = await run(process.execPath, [tsc, '-p', consumer], { cwd: consumer }).then(
+    const faults = await run(process.execPath, [...process.execArgv, tsc, '-p', consumer], { cwd: consumer }).then(
       () => '',
       ({ stdout }: { stdout: string }) => stdout
     )
