@@ -7,6 +7,7 @@ import { run } from '../../bin/program.js'
 import { programArguments } from '../helpers/typescript.js'
 
 const command = programArguments('bin/tenantry.ts')
+const signals = ['SIGTERM', 'SIGINT'] as const
 
 /** Settings of a developer's shell that would disturb tests. */
 const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, HOST: undefined, PORT: undefined, LOG_LEVEL: 'warn' }
@@ -33,6 +34,7 @@ export interface Running {
 export async function here (words: string[], env: Record<string, string> = {}): Promise<Ended> {
   const output: string[] = []
   const errors: string[] = []
+  const known = signals.map((signal) => process.listeners(signal))
   const code = await run(words, env, {
     print: (text) => {
       output.push(text)
@@ -41,6 +43,10 @@ export async function here (words: string[], env: Record<string, string> = {}): 
       errors.push(text)
     }
   })
+  // The command's own process would end with it.
+  for (const [index, signal] of signals.entries()) {
+    for (const listener of process.listeners(signal)) if (known[index]?.includes(listener) === false) process.off(signal, listener)
+  }
   return { code, output: linesOf(output.join('\n')), errors: linesOf(errors.join('\n')) }
 }
 
