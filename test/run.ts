@@ -3,7 +3,7 @@
  * files of test/faults one by one; they take minutes.
  *
  * A process runs up to 14 files one after another (test/files.ts), because its start takes a second of CPU time. A file whose name ends
- * with `.alone.test.ts` has a process of its own. Four more processes than cores run at a time, because many tests wait for servers.
+ * with `.alone.test.ts` has a process of its own. Three more processes than cores run at a time, because many tests wait for servers.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
  * `N passed, N failed`, with `, N skipped` if tests were skipped. It fails if a test failed or none ran. With CI=true it also fails if a
@@ -83,7 +83,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 await prepareData()
 const compiled = await compileProject(root)
 // Concurrent faults would disturb one another.
-await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 4 }, async () => {
+await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 3 }, async () => {
   for (let group = queue.shift(); group !== undefined; group = queue.shift()) await run(group)
 }))
 await rm(compiled, { recursive: true })
