@@ -110,7 +110,7 @@ test("a tenant's routes cannot shadow the server's paths", async (t) => {
   await t.test('one route at a time', async (t) => {
     for (const path of own) {
       for (const variant of variants(path)) {
-        for (const method of variant === path ? ['get', 'post'] : ['get']) {
+        for (const method of ['get', 'post']) {
           const { status, body, text } = await attacker('POST /tenant/config', {
             body: { routes: [{ method, path: variant, response: { said: shadow } }] }
           })
