@@ -91,7 +91,7 @@ export interface Engine {
   text(statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null>
   /**
    * Runs the work in one transaction: it commits when the work resolves, and rolls back when it rejects. After a serialization
-   * failure or a deadlock and a pause, the work runs again, at most three times more, so it must be repeatable. The work must use
+   * failure or a deadlock it pauses, and runs the work again, at most three times: the work must be repeatable. The work must use
    * only its session: another statement of the engine may wait for the connection that the work holds.
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
