@@ -2,8 +2,9 @@
  * `npm test` runs every test file except those of test/faults, or the named files and folders. `npm run test:faults` (`--faults`) runs the
  * files of test/faults one by one; they take minutes.
  *
- * A process runs up to 14 files one after another (test/files.ts), because its start takes a second of CPU time. A file whose name ends
- * with `.alone.test.ts` has a process of its own. Three more processes than cores run at a time, because many tests wait for servers.
+ * Three more processes than cores run at a time, because many tests wait for servers. A process asks for one file after another
+ * (test/files.ts), because its start, and the first run of all code, take seconds of CPU time. A file whose name ends with
+ * `.alone.test.ts` has a process of its own.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
  * `N passed, N failed`, with `, N skipped` if tests were skipped. It fails if a test failed or none ran. With CI=true it also fails if a
@@ -18,6 +19,7 @@ import { readdirSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'
+import { Duplex } from 'node:stream'
 import { prepareData } from '../lib/database/embedded-prepared.js'
 import { compileProject } from './compile.js'
 import { leaveSharedServer } from './helpers/postgres/shared.js'
@@ -25,7 +27,7 @@ import { needsGoogle } from './helpers/skips.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 import { withSourceLines } from './source-lines.js'
 
-const filesPerProcess = 14
+const filesPerProcess = 50 // so that its memory is bounded
 const testTimeout = 240 // s of one file, enforced by tap itself: several times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one file of test/faults
 
@@ -54,22 +56,14 @@ function testsAt (path: string): string[] {
   return files.filter((file) => file.endsWith('.test.ts')).sort().map((file) => join(path, file))
 }
 
-/** The files of each process: neighbours, which load the same modules. */
-function groupsOf (files: readonly string[]): string[][] {
-  const groups: string[][] = []
-  for (const file of files) {
-    const group = groups.at(-1)
-    if (group === undefined || group.length === filesPerProcess || [file, ...group].some(isAlone)) groups.push([file])
-    else group.push(file)
-  }
-  return groups
-}
+/** The beginning of the output of a file. */
+const title = '\n# Subtest: '
 
 const running = new Set<ChildProcess>()
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 }
 // Skips of tests that need Google's emulator.
 let allowedSkips = 0
-const queue = groupsOf(files)
+const queue = [...files]
 let wasInterrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
@@ -84,7 +78,7 @@ await prepareData()
 const compiled = await compileProject(root)
 // Concurrent faults would disturb one another.
 await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 3 }, async () => {
-  for (let group = queue.shift(); group !== undefined; group = queue.shift()) await run(group)
+  while (queue.length > 0) await runProcess()
 }))
 await rm(compiled, { recursive: true })
 await leaveSharedServer()
@@ -97,17 +91,40 @@ if (refused) console.log('CI=true: a skipped test is a failure')
 console.log(`\n${pass} passed, ${fail} failed${skipped === 0 ? '' : `, ${skipped} skipped`}`)
 process.exitCode = wasInterrupted || fail > 0 || pass === 0 || refused ? 1 : 0
 
-/** Runs the files in one process, and reports each. */
-async function run (group: readonly string[]): Promise<void> {
-  const child = spawn(process.execPath, [...compiledArguments(compiled, 'test/files.ts'), String(fileTimeout), ...group], {
+/** Runs files of the queue in one process, and reports each. */
+async function runProcess (): Promise<void> {
+  const child = spawn(process.execPath, [...compiledArguments(compiled, 'test/files.ts'), String(fileTimeout)], {
     cwd: root,
-    stdio: ['ignore', 'pipe', 'inherit']
+    stdio: ['ignore', 'pipe', 'inherit', 'pipe']
   })
+  const [, stdout, , requests] = child.stdio
+  if (stdout === null || !(requests instanceof Duplex)) throw new Error('the process has no pipes')
   running.add(child)
-  const killer = setTimeout(() => child.kill('SIGKILL'), (group.length + 2) * fileTimeout * 1000)
+  const started: string[] = []
+  let reported = 0
+  let hasFailed = false
   let output = ''
-  child.stdout.setEncoding('utf8').on('data', (chunk: string) => {
+  let killer: NodeJS.Timeout | undefined
+  function reportNext (section: string): void {
+    const file = started[reported++]
+    if (file === undefined || !report(file, section)) hasFailed = true
+  }
+  requests.on('error', () => {}) // The process has ended, which its exit code explains.
+  requests.on('data', () => {
+    clearTimeout(killer)
+    // Longer than the time that tap gives a file.
+    killer = setTimeout(() => child.kill('SIGKILL'), 3 * fileTimeout * 1000)
+    const file = nextFor(started)
+    if (file !== undefined) started.push(file)
+    requests.write(file ?? 'end')
+  })
+  stdout.setEncoding('utf8').on('data', (chunk: string) => {
     output += chunk
+    // The text before a title belongs to the file before, and the text before the first title to none.
+    for (let end = output.indexOf(title, 1); end !== -1; end = output.indexOf(title, 1)) {
+      if (output.startsWith(title)) reportNext(output.slice(0, end))
+      output = output.slice(end)
+    }
   })
   const exitCode = await new Promise<number | null>((resolve, reject) => {
     child.once('error', reject)
@@ -115,18 +132,20 @@ async function run (group: readonly string[]): Promise<void> {
   })
   clearTimeout(killer)
   running.delete(child)
-
-  let rest = output
-  let hasFailed = false
-  for (const [index, file] of group.entries()) {
-    const end = rest.indexOf(`\n# Subtest: ${group[index + 1]}\n`)
-    const section = end === -1 ? rest : rest.slice(0, end)
-    rest = end === -1 ? '' : rest.slice(end)
-    if (!report(file, section)) hasFailed = true
+  while (reported < started.length) {
+    reportNext(output)
+    output = ''
   }
   if (exitCode === 0 || hasFailed) return
   totals.fail++
-  console.log(`not ok  the process of ${group.join(', ')} ended with exit code ${exitCode}\n${withSourceLines(output, compiled)}`)
+  console.log(`not ok  the process of ${started.join(', ')} ended with exit code ${exitCode}\n${withSourceLines(output, compiled)}`)
+}
+
+/** Takes a file for a process that has started these. */
+function nextFor (started: readonly string[]): string | undefined {
+  if (started.length === 0) return queue.shift()
+  const index = queue.findIndex((file) => !isAlone(file))
+  return index === -1 || started.length === filesPerProcess || started.some(isAlone) ? undefined : queue.splice(index, 1)[0]
 }
 
 /** Prints a passed file as one line with its skipped tests, a failed one with its whole output. Returns false if it has failed. */

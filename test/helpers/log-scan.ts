@@ -9,10 +9,10 @@ import { storable } from '../../lib/json/storable.js'
 const shortest = 8 // characters of a secret; a shorter one could be found by chance
 const maxHeld = 16 * 1024 * 1024 // characters of one log that are kept until the test ends; beyond them they are searched and dropped
 
-/** The forbidden texts of this process's tests, with their names. */
+/** The secrets that tests name, with their names. */
 const remembered = new Map<string, string>()
 
-/** Those of requests and responses, until the test file ends: a password of one file may be a usual value of another. */
+/** Tokens, and secrets of requests and responses, until the test file ends: a password of one file may be a usual value of another. */
 const exchanged = new Map<string, string>()
 
 /** Marks a value that no log may contain, and returns it. `name`: its name in a failure. */
@@ -29,8 +29,13 @@ function formsOf (value: string): string[] {
 /** Marks a JSON Web Token by its signature, without which it is useless. */
 export function secretToken (token: string): string {
   const signature = token.slice(token.lastIndexOf('.') + 1)
-  if (signature.length >= shortest) remembered.set(signature, 'a token')
+  if (signature.length >= shortest) exchanged.set(signature, 'a token')
   return token
+}
+
+/** Marks a value of a request until the test file ends. */
+export function secretOfRequest (value: string, name: string): void {
+  for (const form of formsOf(value)) exchanged.set(form, name)
 }
 
 /**
@@ -61,8 +66,7 @@ export function forgetExchanges (): void {
 
 function rememberMember (from: unknown, member: string, name: string): void {
   const value: unknown = Object(from)[member]
-  if (typeof value !== 'string' || value.length < shortest) return
-  for (const form of formsOf(value)) exchanged.set(form, name)
+  if (typeof value === 'string' && value.length >= shortest) secretOfRequest(value, name)
 }
 
 function rememberToken (from: unknown, member: string): void {

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/configuration/index.js'
 import { createServer, type ServerOptions } from '../../lib/server.js'
-import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
+import { scanLog, secretOfRequest, secretsOfExchange, secretText, secretToken } from './log-scan.js'
 import { type DatabaseSection, postgresSection } from './postgres.js'
 import { testSecret } from './tokens.js'
 
@@ -106,7 +106,7 @@ function rememberSecrets (app: FastifyInstance): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { authorization, 'x-api-key': key } = request.headers
     if (authorization !== undefined) secretToken(authorization)
-    if (typeof key === 'string' && key.length > 20) secretText(key, 'an API key')
+    if (typeof key === 'string' && key.length > 20) secretOfRequest(key, 'an API key')
     done()
   })
   app.addHook('onSend', (request, _reply, payload, done) => {
