@@ -3,8 +3,8 @@
  * files of test/faults one by one; they take minutes.
  *
  * Three more processes than cores run at a time, because many tests wait for servers. A process asks for one file after another
- * (test/files.ts), because its start, and the first run of all code, take seconds of CPU time. A file whose name ends with
- * `.alone.test.ts` has a process of its own.
+ * (test/files.ts), because its start, and the first run of all code, take seconds of CPU time. Its files are neighbours, which use the same
+ * code. A file whose name ends with `.alone.test.ts` has a process of its own.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
  * `N passed, N failed`, with `, N skipped` if tests were skipped. It fails if a test failed or none ran. With CI=true it also fails if a
@@ -27,7 +27,7 @@ import { needsGoogle } from './helpers/skips.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 import { withSourceLines } from './source-lines.js'
 
-const filesPerProcess = 50 // so that its memory is bounded
+const filesPerProcess = 40 // so that its memory is bounded
 const testTimeout = 240 // s of one file, enforced by tap itself: several times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one file of test/faults
 
@@ -63,12 +63,16 @@ const running = new Set<ChildProcess>()
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 }
 // Skips of tests that need Google's emulator.
 let allowedSkips = 0
-const queue = [...files]
+// Concurrent faults would disturb one another.
+const atOnce = faults ? 1 : availableParallelism() + 3
+/** The files of each process that runs at a time. */
+const queues = Array.from({ length: atOnce }, (_, index) =>
+  files.slice(Math.floor(files.length * index / atOnce), Math.floor(files.length * (index + 1) / atOnce)))
 let wasInterrupted = false
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, () => {
     wasInterrupted = true
-    queue.length = 0
+    for (const queue of queues) queue.length = 0
     for (const child of running) child.kill(signal)
   })
 }
@@ -76,9 +80,8 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 // In the project, where it stays: the compiled copy of this run is deleted at the end.
 await prepareData()
 const compiled = await compileProject(root)
-// Concurrent faults would disturb one another.
-await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 3 }, async () => {
-  while (queue.length > 0) await runProcess()
+await Promise.all(queues.map(async (queue) => {
+  while (refill(queue)) await runProcess(queue)
 }))
 await rm(compiled, { recursive: true })
 await leaveSharedServer()
@@ -92,7 +95,7 @@ console.log(`\n${pass} passed, ${fail} failed${skipped === 0 ? '' : `, ${skipped
 process.exitCode = wasInterrupted || fail > 0 || pass === 0 || refused ? 1 : 0
 
 /** Runs files of the queue in one process, and reports each. */
-async function runProcess (): Promise<void> {
+async function runProcess (queue: string[]): Promise<void> {
   const child = spawn(process.execPath, [...compiledArguments(compiled, 'test/files.ts'), String(fileTimeout)], {
     cwd: root,
     stdio: ['ignore', 'pipe', 'inherit', 'pipe']
@@ -114,7 +117,7 @@ async function runProcess (): Promise<void> {
     clearTimeout(killer)
     // Longer than the time that tap gives a file.
     killer = setTimeout(() => child.kill('SIGKILL'), 3 * fileTimeout * 1000)
-    const file = nextFor(started)
+    const file = nextIn(queue, started)
     if (file !== undefined) started.push(file)
     requests.write(file ?? 'end')
   })
@@ -141,11 +144,20 @@ async function runProcess (): Promise<void> {
   console.log(`not ok  the process of ${started.join(', ')} ended with exit code ${exitCode}\n${withSourceLines(output, compiled)}`)
 }
 
+/** Moves half of the longest queue to an empty one. Returns false if no file is left. */
+function refill (queue: string[]): boolean {
+  if (queue.length === 0) {
+    const longest = queues.reduce((one, other) => other.length > one.length ? other : one)
+    queue.push(...longest.splice(longest.length >> 1))
+  }
+  return queue.length > 0
+}
+
 /** Takes a file for a process that has started these. */
-function nextFor (started: readonly string[]): string | undefined {
-  if (started.length === 0) return queue.shift()
-  const index = queue.findIndex((file) => !isAlone(file))
-  return index === -1 || started.length === filesPerProcess || started.some(isAlone) ? undefined : queue.splice(index, 1)[0]
+function nextIn (queue: string[], started: readonly string[]): string | undefined {
+  if (!refill(queue) || started.length === filesPerProcess || started.some(isAlone)) return undefined
+  const index = started.length === 0 ? 0 : queue.findIndex((file) => !isAlone(file))
+  return index === -1 ? undefined : queue.splice(index, 1)[0]
 }
 
 /** Prints a passed file as one line with its skipped tests, a failed one with its whole output. Returns false if it has failed. */
