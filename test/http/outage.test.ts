@@ -42,7 +42,7 @@ test('a database that is down at the start is reported as such', async (t) => {
   t.notMatch(String(error), /hidden/)
 })
 
-/** The server's session that receives notices of changes. */
+/** Finds the server's session that receives notices of changes. */
 const listening = "select from pg_stat_activity where application_name = 'tenantry notices' and state = 'idle' and query ~ 'listen'"
 
 test('a database that goes down under load', async (t) => {
@@ -93,7 +93,7 @@ test('a database that goes down under load', async (t) => {
     t.match(await ask('POST /echo', { body: { text: 'x' } }), { status: 200 }, 'a route without the database is served')
     await database.start()
     t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, `${mode}: requests succeed within 2 s of its return`)
-    // Then the server reads the tenant again, which it must know in the next outage.
+    // With the first notices, the server forgets its tenants. It must know this tenant again before the next outage.
     while ((await database.query(listening)).length === 0) await wait(25)
     await until(201)
   }
