@@ -109,8 +109,7 @@ async function runProcess (queue: string[]): Promise<void> {
   let output = ''
   let killer: NodeJS.Timeout | undefined
   function reportNext (section: string): void {
-    const file = started[reported++]
-    if (file === undefined || !report(file, section)) hasFailed = true
+    if (!report(started[reported++] ?? 'output of no file', section)) hasFailed = true
   }
   requests.on('error', () => {}) // The process has ended, which its exit code explains.
   requests.on('data', () => {
