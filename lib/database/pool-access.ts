@@ -111,8 +111,8 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   }
 
   /**
-   * Sends the statement on its new connection. Behind a short read, it also sends the tenant's next waiting statements: one write and one
-   * wake-up of PostgreSQL serve them all. A read that is slow once delays its own tenant only.
+   * Sends the statement on its new connection. Behind a short one, it also sends the tenant's next waiting statements: one system call and
+   * one wake-up of PostgreSQL serve them all. A statement that is slow once, or waits for a lock, delays its own tenant only.
    */
   function send (client: PoolClient, exchange: Exchange, isShort: boolean): void {
     const use = busy.get(client)!

@@ -10,15 +10,15 @@ import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow
 const quickMs = 5 // ms; only shorter runs count as quick, because a slow statement may take less time alone than beside others
-const shortMs = 1 // ms; other statements may wait behind a shorter read
+const shortMs = 1 // ms; other statements may wait behind a shorter one
 const slower = 4 // a slow statement takes at least this many times the mean of the other tenant's statements
 const weight = 0.1 // of a new value in a moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
 const remembered = 20 // quick runs until a statement is no longer slow
-const maxBytes = 67_108_864 // of known reads of all tenants
+const maxBytes = 67_108_864 // of known statements of all tenants
 const maxBytesOfTenant = 1_048_576
-const bytesOfTenant = 1024 // without its reads
-const bytesOfRead = 150 // besides its text
+const bytesOfTenant = 1024 // without its statements
+const bytesOfStatement = 150 // besides its text
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
 /** The places of reads that run at a time. */
@@ -33,15 +33,17 @@ class Places {
   }
 }
 
-interface Read {
-  /** The remaining quick runs until it is no longer slow; 0 if it is not. */
+/** A statement that the tenant has run. */
+interface Known {
+  readonly isRead: boolean
+  /** The remaining quick runs until it is no longer slow; 0 if it is not, and for writes. */
   quickRuns: number
   /** The moving average of its time alone on a connection, in milliseconds. */
   ms: number
 }
 
 class TenantReads {
-  readonly known = new Map<string, Read>()
+  readonly known = new Map<string, Known>()
   bytes = bytesOfTenant
   readonly single: Places
   /**
@@ -55,16 +57,16 @@ class TenantReads {
     this.within = new Places(atOnce, timeoutMs)
   }
 
-  add (text: string): Read {
-    const read = { quickRuns: 0, ms: shortMs }
-    this.known.set(text, read)
+  add (text: string): Known {
+    const added = { isRead: isRead(text), quickRuns: 0, ms: shortMs }
+    this.known.set(text, added)
     this.bytes += bytesOf(text)
     for (const oldest of this.known.keys()) {
       if (this.bytes <= maxBytesOfTenant) break
       this.known.delete(oldest)
       this.bytes -= bytesOf(oldest)
     }
-    return read
+    return added
   }
 }
 
@@ -98,7 +100,7 @@ export class SlowReads {
     this.#now = now
   }
 
-  /** The bytes of known reads, of all tenants. */
+  /** The bytes of known statements, of all tenants. */
   get bytes (): number {
     return this.#tenants.calculatedSize
   }
@@ -128,10 +130,10 @@ export class SlowReads {
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
-  /** Whether it is a read that takes less than a millisecond on average. */
+  /** Whether it takes less than a millisecond on average. */
   isShort (tenant: TenantRef, text: string): boolean {
-    const read = this.#tenants.get(tenant)?.known.get(text)
-    return read !== undefined && read.ms < shortMs
+    const known = this.#tenants.get(tenant)?.known.get(text)
+    return known !== undefined && known.ms < shortMs
   }
 
   /** Whether the read may have to wait for a place. */
@@ -155,14 +157,11 @@ export class SlowReads {
   ended (tenant: TenantRef, text: string, ms: number, place: Place, follows = false): void {
     if (tenant !== serverRef) {
       const now = this.#now()
-      const reads = this.#readsOf(tenant)
       const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
-      const read = reads.known.get(text) ?? (isRead(text) ? this.#readOf(tenant, text) : undefined)
-      if (read !== undefined) {
-        if (!follows) read.ms += weight * (ms - read.ms)
-        if (isSlow) read.quickRuns = remembered
-        else if (read.quickRuns > 0 && ms < quickMs) read.quickRuns--
-      }
+      const known = this.#knownOf(tenant, text)
+      if (!follows) known.ms += weight * (ms - known.ms)
+      if (isSlow && known.isRead) known.quickRuns = remembered
+      else if (known.quickRuns > 0 && ms < quickMs) known.quickRuns--
     }
     place?.leave()
   }
@@ -190,7 +189,7 @@ export class SlowReads {
         const began = this.#now()
         timer = setTimeout(() => {
           const now = this.#now()
-          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#readOf(tenant, text).quickRuns = remembered
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#knownOf(tenant, text).quickRuns = remembered
           leave()
         }, slowMs)
       },
@@ -204,15 +203,15 @@ export class SlowReads {
     return reads
   }
 
-  #readOf (tenant: TenantRef, text: string): Read {
+  #knownOf (tenant: TenantRef, text: string): Known {
     const reads = this.#readsOf(tenant)
     const known = reads.known.get(text)
     if (known !== undefined) return known
-    const read = reads.add(text)
+    const added = reads.add(text)
     // The cache takes the new size of a new entry only. It forgets the tenants whose statements are the longest ago.
     this.#tenants.delete(tenant)
     this.#tenants.set(tenant, reads)
-    return read
+    return added
   }
 
   #isSlow (ms: number, other: Recent, now: number): boolean {
@@ -243,7 +242,7 @@ export class SlowReads {
 }
 
 function bytesOf (text: string): number {
-  return bytesOfRead + text.length
+  return bytesOfStatement + text.length
 }
 
 function isRead (text: string): boolean {

@@ -72,15 +72,26 @@ test("neither another tenant's statement nor a transaction is sent behind a read
   t.equal(together(), 1)
 })
 
-test('nothing is sent behind a write, a longer read, or a read whose caller left', async (t) => {
+test('statements are sent behind a quick write, and one that fails does not affect the others', async (t) => {
+  const { engine, together } = await openOne(t)
+  await engine.text({ text: 'create table written (n integer unique)' }, [], a)
+  const write = { text: 'insert into written values ($1) returning n::text' }
+  await engine.text(write, ['1'], a)
+  const ended = await Promise.allSettled([...['2', '1', '3'].map((value) => engine.text(write, [value], a)), engine.text(quick, ['last'], a)])
+  t.equal(together(), 3)
+  t.match(ended, [{ value: '2' }, { status: 'rejected', reason: { code: 'TENANTRY_CONFLICT' } }, { value: '3' }, { value: 'last' }])
+  t.equal(await engine.text({ text: "select string_agg(n::text, ' ' order by n) from written" }, [], a), '1 2 3')
+})
+
+test('nothing is sent behind a longer write, a longer read, or a read whose caller left', async (t) => {
   const { engine, together, clock } = await openOne(t)
   await engine.text({ text: 'create table written (n integer)' }, [], a)
-  const write = { text: 'insert into written values (1)' }
+  const write = { text: 'insert into written values ($1)' }
   clock.step = 2
-  await engine.text(longer, ['1'], a)
+  for (const statement of [write, longer]) await engine.text(statement, ['1'], a)
   clock.step = 0
   for (const statement of [write, longer]) {
-    await Promise.all([engine.text(statement, statement === write ? [] : ['1'], a), engine.text(quick, ['2'], a)])
+    await Promise.all([engine.text(statement, ['1'], a), engine.text(quick, ['2'], a)])
     t.equal(together(), 1)
   }
   const left = engine.text(quick, ['3'], { ...a, isWanted: () => false }).catch(({ code }) => code)
