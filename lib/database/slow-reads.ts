@@ -132,8 +132,7 @@ export class SlowReads {
 
   /** Whether it takes less than a millisecond on average. */
   isShort (tenant: TenantRef, text: string): boolean {
-    const known = this.#tenants.get(tenant)?.known.get(text)
-    return known !== undefined && known.ms < shortMs
+    return (this.#tenants.get(tenant)?.known.get(text)?.ms ?? shortMs) < shortMs
   }
 
   /** Whether the read may have to wait for a place. */

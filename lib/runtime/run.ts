@@ -159,20 +159,22 @@ interface Result {
   readonly resultKind: ResultKind | 'value'
 }
 
+const noResult: Result = { text: '{}', resultKind: 'record' }
+
 /** The body of a route that only reads, from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
   route.expansionGuards?.response?.(scope, 0)
-  return bodyOf(route, await runQueries(route, scope, stores), scope, stores.turns)
+  return bodyOf(route, route.queries.length === 0 ? noResult : await runQueries(route, scope, stores), scope, stores.turns)
 }
 
 /** `last`: the call whose result becomes the response if the route has no queries. */
-async function bodyOf (route: CompiledRoute, result: Result, scope: Scope, turns: Turns, last: LastCall | null = null): Promise<string> {
+function bodyOf (route: CompiledRoute, result: Result, scope: Scope, turns: Turns, last: LastCall | null = null): string | Promise<string> {
   const { length } = result.text
   const { transform, response, integrations } = route
   const isCopied = length >= longResult || isLongRequest(scope.headers) || integrations.length > 0
   const mayTakeLong = transform !== null || (response !== null && isCopied)
   if (!mayTakeLong) return makeBody(route, result, scope, last)
-  return await inTurn({ tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
+  return inTurn({ tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
 }
 
 function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null): string {
@@ -203,7 +205,7 @@ function resultsOf (route: CompiledRoute, result: unknown, { results }: Scope, l
 
 function runQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Result> {
   const [first] = route.queries
-  if (first === undefined) return Promise.resolve({ text: '{}', resultKind: 'record' })
+  if (first === undefined) return Promise.resolve(noResult)
   return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : runAllQueries(route, scope, stores)
 }
 
