@@ -11,7 +11,7 @@ export interface BenchRequest {
 
 export interface Case {
   readonly name: string
-  /** Each connection sends those of one tenant, starting at a different one. */
+  /** Each connection sends all of them, starting at a different one. */
   readonly requests: readonly BenchRequest[]
   /** The target ratio to the hand-written server: of requests a second, and of CPU. */
   readonly target: { readonly throughput: number, readonly cpu?: number }

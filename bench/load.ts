@@ -6,8 +6,6 @@ import type { BenchRequest } from './cases.js'
 export interface LoadOrder {
   readonly url: string
   readonly requests: readonly BenchRequest[]
-  /** Each connection sends the requests of one caller, like a client. Otherwise each sends all of them. */
-  readonly perCaller?: boolean
   readonly connections: number
   readonly seconds: number
 }
@@ -29,12 +27,11 @@ process.on('message', async (order: LoadOrder) => {
 })
 process.once('disconnect', () => process.exit(0))
 
-async function load ({ url, requests, perCaller = false, connections, seconds }: LoadOrder): Promise<LoadReport> {
+async function load ({ url, requests, connections, seconds }: LoadOrder): Promise<LoadReport> {
   const times: number[] = []
   let [first, last] = [0, 0]
   let client = 0
   const prepared = requests.map(request => ({ ...request, headers: { ...request.headers } }))
-  const callers = [...new Set(prepared.map(({ headers }) => headers['authorization']))]
   const result = await new Promise<Result>((resolve, reject) => {
     const run = autocannon({
       url,
@@ -42,10 +39,8 @@ async function load ({ url, requests, perCaller = false, connections, seconds }:
       duration: seconds,
       // Each connection starts at a different request, so that they do not all read the same row at once.
       setupClient (connection) {
-        const caller = callers[client % callers.length]
-        const sent = perCaller ? prepared.filter(({ headers }) => headers['authorization'] === caller) : prepared
-        const start = Math.floor(sent.length * client++ / connections)
-        connection.setRequests([...sent.slice(start), ...sent.slice(0, start)])
+        const start = Math.floor(prepared.length * client++ / connections)
+        connection.setRequests([...prepared.slice(start), ...prepared.slice(0, start)])
       }
     }, (error: Error | null, result) => error === null || error === undefined ? resolve(result) : reject(error))
     run.on('response', (_client, _status, _bytes, milliseconds) => {

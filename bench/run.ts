@@ -2,7 +2,7 @@
  * `npm run bench`: compares tenantry with the hand-written server, and with node:http and pg without a framework, in one run on the same
  * PostgreSQL, table, pool and load. Then measures the start of a thousand declared routes (bench/routes.ts). V8 optimizes the same code
  * differently in each process, so the servers are started several times. Rounds alternate between the servers; ratios are medians over
- * the rounds of all starts. Each connection has one tenant's token: tenants do not wait for the responses to one another.
+ * the rounds of all starts.
  * Options:
  *   --starts N         starts of each server (default 5)
  *   --rounds N         rounds of each case after a start (default 2)
@@ -101,7 +101,7 @@ async function measure (results: readonly Result[], servers: Readonly<Record<Rol
 
 async function round (measured: Case, server: Subject, seconds: number): Promise<Measurement> {
   const [before, databaseBefore] = [await server.usage(), await database.cpu()]
-  const report = await load.run({ url: server.url, requests: measured.requests, perCaller: true, connections, seconds })
+  const report = await load.run({ url: server.url, requests: measured.requests, connections, seconds })
   const [after, databaseAfter] = [await server.usage(), await database.cpu()]
   if (report.errors + report.refused > 0) {
     throw new Error(`${server.name}, ${measured.name}: ${report.errors} errors, ${report.refused} refused`)
