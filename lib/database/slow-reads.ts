@@ -1,7 +1,7 @@
 /**
  * Limits slow reads. Reads of a tenant that run much longer than the statements of another tenant keep the database's processors
  * busy. While the other tenant uses the database, few of them run at a time. The first runs of a tenant's reads begin one at a time.
- * Writes also wait for disks and locks, so they do not count.
+ * Writes also wait for disks and locks, so they are never limited. Their times are known too: others may wait behind a short write.
  */
 import { LRUCache } from 'lru-cache'
 import { FairSemaphore } from '../concurrency/fair-semaphore.js'
@@ -130,7 +130,7 @@ export class SlowReads {
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
-  /** Whether it takes less than a millisecond on average. */
+  /** Whether the statement takes less than a millisecond on average. */
   isShort (tenant: TenantRef, text: string): boolean {
     return (this.#tenants.get(tenant)?.known.get(text)?.ms ?? shortMs) < shortMs
   }
