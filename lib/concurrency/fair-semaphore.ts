@@ -31,9 +31,13 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   private readonly turns = new Set<Account<Key, Shared>>()
   private taken = 0
   private waiters = 0
+  /** Of the places, how many may be taken. */
+  private limit: number
 
   /** `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others. */
-  constructor (private readonly max: number, private readonly timeoutMs: number, private readonly keepsFree = true) {}
+  constructor (private readonly max: number, private readonly timeoutMs: number, private readonly keepsFree = true) {
+    this.limit = max
+  }
 
   get waiting (): number {
     return this.waiters
@@ -72,6 +76,13 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
     this.forget(account)
   }
 
+  /** From now on, at most `limit` of the places are taken, and one of them stays for accounts without any. */
+  limitTo (limit: number): void {
+    const rises = limit > this.limit
+    this.limit = Math.min(this.max, limit)
+    if (rises && this.waiters > 0) this.serve()
+  }
+
   /** Ends the wait of the account's first waiter, for a place that the account has. Returns its `shared`; undefined if it cannot share. */
   join (account: Account<Key, Shared>): Shared | undefined {
     const [waiter] = account.waiting ?? []
@@ -89,8 +100,8 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   }
 
   private mayTake ({ held }: Account<Key, Shared>): boolean {
-    const free = this.max - this.taken
-    return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
+    if (this.taken >= this.limit) return false
+    return held === 0 || !this.keepsFree || (held < this.limit - 1 && (this.max - this.taken - 1) * heldPerFree >= held)
   }
 
   private grant (account: Account<Key, Shared>, granted: (account: Account<Key, Shared>) => void): void {
@@ -112,7 +123,7 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
 
   /** Skipped accounts hold places, so there are never more of them than places. */
   private next (): Account<Key, Shared> | undefined {
-    if (this.waiters === 0 || this.taken >= this.max) return undefined
+    if (this.waiters === 0 || this.taken >= this.limit) return undefined
     const own = this.accounts.get(serverRef)
     if (own !== undefined && isWaiting(own) && this.mayTake(own)) return own
     for (const account of this.turns) if (this.mayTake(account)) return account

@@ -1,6 +1,6 @@
 /** Access to the connections of the pool: turns, waiting times, and the end of waiting while the database hangs. */
 import { Socket } from 'node:net'
-import pg, { type ClientConfig, type PoolClient } from 'pg'
+import pg, { type PoolClient } from 'pg'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { type Account, FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
@@ -8,12 +8,15 @@ import type { TenantRef } from '../identity/tenant-ref.js'
 import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
 import { callerLeft, databaseBusy, databaseUnavailable, unreachable } from './failures.js'
-import { Probe } from './probe.js'
+import { createHangWatch } from './hang-watch.js'
 import { ResultReader } from './result-stream.js'
 import { watchSilence } from './silent-connections.js'
 import type { Exchange } from './wire-query.js'
 
 const mostStatements = 3 // that are sent at a time
+const connectionsOfShort = 4 // with short statements at a time, or more if round trips are long
+const shortPerMs = 10 // short statements that a process sends in a millisecond, at most
+const longMs = 20 // ms; a connection that is in use for longer does not count as one with short statements
 
 type Shared = (client: PoolClient) => void
 type PoolAccount = Account<TenantRef, Shared>
@@ -29,6 +32,9 @@ interface Waiter {
 /** A connection with its statements. */
 interface Use {
   readonly account: PoolAccount
+  readonly began: number
+  /** It has a transaction, a statement that is not short, or a late one. */
+  isLong: boolean
   /** Those that have not ended. */
   statements: number
   /** The last one, while they are collected. If it stayed here, V8 would keep it, and its request, long after its end. */
@@ -50,6 +56,9 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   let opening = 0 // connections that the pool is asked for beyond the idle ones
   let running = 0
   let ended = 0
+  let long = 0 // connections in long use
+  let quickestMs = Infinity // the time of the quickest uses
+  let lateTimer: NodeJS.Timeout | undefined
   let closing = false
   let idle: (() => void) | null = null
   /** A connection for the next granted statement. */
@@ -102,12 +111,44 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
       finished()
       done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
     }, mayShare && sharesConnections ? share : undefined)
+    if (gate.waiting > 0) lateTimer ??= setTimeout(findLate, longMs)
 
     function share (client: PoolClient): void {
       if (isWanted?.() !== false) return done(null, client)
       release(client)
       done(callerLeft(), null)
     }
+  }
+
+  /**
+   * Few connections have short statements at a time: more would wait for each other's processors, and send fewer statements together. The
+   * quickest uses take at least a round trip, which occupies a connection, but no processor.
+   */
+  function limitShort (): void {
+    if (sharesConnections) gate.limitTo(long + Math.max(connectionsOfShort, Math.ceil(shortPerMs * quickestMs)))
+  }
+
+  function becomesLong (use: Use): void {
+    if (use.isLong) return
+    use.isLong = true
+    long++
+    limitShort()
+  }
+
+  /** A short statement that waits for a lock leaves its turn to others. */
+  function findLate (): void {
+    const latest = performance.now() - longMs
+    for (const use of busy.values()) if (use.began <= latest) becomesLong(use)
+    lateTimer = gate.waiting > 0 ? setTimeout(findLate, longMs) : undefined
+  }
+
+  /** Comes before the release of the connection's place, which others get at once. */
+  function endUse (client: PoolClient, use: Use): void {
+    ended++
+    busy.delete(client)
+    readers.get(client)?.ended()
+    if (use.isLong) long--
+    limitShort()
   }
 
   /**
@@ -119,6 +160,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     const { last } = use
     use.last = exchange
     last?.follow(client, exchange)
+    if (!isShort) becomesLong(use)
     const next = isShort && use.statements < mostStatements ? gate.join(use.account) : undefined
     if (next !== undefined) {
       use.statements++
@@ -198,7 +240,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
 
   function take (account: PoolAccount, client: PoolClient, done: Acquired): void {
     offered = null
-    busy.set(client, { account, statements: 1, last: null })
+    busy.set(client, { account, began: performance.now(), isLong: false, statements: 1, last: null })
     done(null, client)
   }
 
@@ -206,10 +248,9 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   function pass (client: PoolClient): void {
     const use = busy.get(client)
     if (use === undefined) return
+    if (use.statements === 1) quickestMs = Math.min(1.001 * quickestMs, performance.now() - use.began)
     if (use.statements > 1 || gate.waiting === 0 || waiters.length > 0 || outdated?.has(client) === true) return release(client)
-    busy.delete(client)
-    readers.get(client)?.ended()
-    ended++
+    endUse(client, use)
     offered = client
     gate.release(use.account)
     if (offered !== null) client.release()
@@ -221,11 +262,12 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     const use = busy.get(client)
     // Closing the engine, or a hanging database, may have released the connection already.
     if (use === undefined) return
-    ended++
-    if (!broken && --use.statements > 0) return finished()
-    busy.delete(client)
+    if (!broken && --use.statements > 0) {
+      ended++
+      return finished()
+    }
+    endUse(client, use)
     patient.delete(client)
-    readers.get(client)?.ended()
     client.release(broken || outdated?.has(client) === true)
     // Before the gate, which gives the place to others.
     if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
@@ -242,7 +284,13 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   return {
     acquire,
     connected: (session: SessionOptions) =>
-      new Promise<PoolClient>((resolve, reject) => acquire(session, (error, client) => client === null ? reject(error) : resolve(client))),
+      new Promise<PoolClient>((resolve, reject) =>
+        acquire(session, (error, client) => {
+          if (client === null) return reject(error)
+          becomesLong(busy.get(client)!)
+          resolve(client)
+        })
+      ),
     send,
     release,
     pass,
@@ -267,82 +315,6 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
       // A statement may run for half a minute longer, and a stop takes 10 s.
       gate.close()
       for (const client of [...busy.keys()]) release(client, true)
-    }
-  }
-}
-
-const checkMs = 250 // ms without the end of any statement, while some are running
-const endAfter = 2 // failed probes until running statements are ended: they survive a short stall
-
-interface HangWatchParts {
-  /** The options of the probe's connection; undefined if the database runs in this process. */
-  readonly connection: ClientConfig | undefined
-  /** Whether statements are running, or wait for a connection. */
-  readonly isBusy: () => boolean
-  /** The number of statements that have ended so far. */
-  readonly ended: () => number
-  /** The database has begun to hang: waiting statements are rejected. */
-  readonly onHang: () => void
-  /** It still hangs: running statements are ended. */
-  readonly onLongHang: () => void
-  readonly onResponse: () => void
-}
-
-/**
- * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops packets. A slow
- * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends.
- */
-function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts) {
-  const closed = new AbortController()
-  let hangs = false
-  let probing = false
-  let last = -1
-  let probe: Probe | null = null
-  const timer = connection === undefined ? undefined : setInterval(check, checkMs, connection).unref()
-
-  function check (config: ClientConfig): void {
-    if (probing) return
-    const count = ended()
-    const moves = !isBusy() || count !== last
-    last = count
-    if (moves) return drop()
-    probing = true
-    probeUntilResponse(config).finally(() => {
-      probing = false
-    }).catch(() => {})
-  }
-
-  /** Ends with the first response. */
-  async function probeUntilResponse (config: ClientConfig): Promise<void> {
-    for (let missed = 0; !await (probe ??= new Probe(config)).isResponding();) {
-      drop()
-      if (closed.signal.aborted) return
-      missed++
-      if (missed === 1) {
-        hangs = true
-        onHang()
-      }
-      if (missed === endAfter) onLongHang()
-    }
-    if (!hangs) return
-    hangs = false
-    onResponse()
-  }
-
-  function drop (): void {
-    probe?.close()
-    probe = null
-  }
-
-  return {
-    /** The database is known to hang. */
-    get hangs (): boolean {
-      return hangs
-    },
-    close (): void {
-      closed.abort()
-      clearInterval(timer)
-      drop()
     }
   }
 }

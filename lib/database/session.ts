@@ -96,7 +96,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
             if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return setTimeout(attempt, retryPause(attempts))
             reject(translate(error))
           })
-          send(client, exchange, access.waiting > 0 && first === undefined && slowReads.isShort(tenant, statement.text))
+          send(client, exchange, first === undefined && slowReads.isShort(tenant, statement.text))
         }, place === null)
       attempt()
     })

@@ -10,7 +10,7 @@ import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow
 const quickMs = 5 // ms; only shorter runs count as quick, because a slow statement may take less time alone than beside others
-const shortMs = 1 // ms; other statements may wait behind a shorter one
+const shortMs = 2 // ms; a shorter statement is short, so others may wait behind it
 const slower = 4 // a slow statement takes at least this many times the mean of the other tenant's statements
 const weight = 0.1 // of a new value in a moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
@@ -130,7 +130,7 @@ export class SlowReads {
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
-  /** Whether the statement takes less than a millisecond on average. */
+  /** Whether the statement takes less than two milliseconds on average. */
   isShort (tenant: TenantRef, text: string): boolean {
     return (this.#tenants.get(tenant)?.known.get(text)?.ms ?? shortMs) < shortMs
   }
