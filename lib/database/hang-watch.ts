@@ -21,9 +21,10 @@ interface HangWatchParts {
 
 /**
  * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops packets. A slow
- * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends.
+ * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends. Returns a function
+ * that ends the watch.
  */
-export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts) {
+export function watchHangs ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts): () => void {
   const closed = new AbortController()
   let hangs = false
   let probing = false
@@ -65,15 +66,9 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     probe = null
   }
 
-  return {
-    /** The database is known to hang. */
-    get hangs (): boolean {
-      return hangs
-    },
-    close (): void {
-      closed.abort()
-      clearInterval(timer)
-      drop()
-    }
+  return () => {
+    closed.abort()
+    clearInterval(timer)
+    drop()
   }
 }

@@ -8,13 +8,13 @@ import type { TenantRef } from '../identity/tenant-ref.js'
 import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
 import { callerLeft, databaseBusy, databaseUnavailable, unreachable } from './failures.js'
-import { createHangWatch } from './hang-watch.js'
+import { watchHangs } from './hang-watch.js'
 import { ResultReader } from './result-stream.js'
 import { watchSilence } from './silent-connections.js'
 import type { Exchange } from './wire-query.js'
 
 const mostStatements = 3 // that are sent at a time
-const connectionsOfShort = 4 // with short statements at a time, or more if round trips are long
+const connectionsOfShort = 3 // with short statements at a time, or more if round trips are long
 const shortPerMs = 10 // short statements that a process sends in a millisecond, at most
 const longMs = 20 // ms; a connection that is in use for longer does not count as one with short statements
 
@@ -60,15 +60,18 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   let quickestMs = Infinity // the time of the quickest uses
   let lateTimer: NodeJS.Timeout | undefined
   let closing = false
+  /** The database is known to hang. */
+  let hangs = false
   let idle: (() => void) | null = null
   /** A connection for the next granted statement. */
   let offered: PoolClient | null = null
 
-  const watch = createHangWatch({
+  const endHangWatch = watchHangs({
     connection: notices,
     isBusy: () => running > 0,
     ended: () => ended,
     onHang () {
+      hangs = true
       const err = new Error('the database does not respond to "select 1" in time')
       log.warn({ err }, 'the database does not respond: requests that need it are rejected until it does')
       gate.close()
@@ -78,6 +81,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
     onResponse () {
+      hangs = false
       log.info({}, 'the database responds again')
     }
   })
@@ -99,7 +103,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
 
   /** Waits for a connection in the turn of the tenant. `mayShare`: `done` calls `send`, so the statement may follow others. */
   function acquire ({ tenant, isWanted }: SessionOptions, done: Acquired, mayShare = false): void {
-    if (closing || watch.hangs) return done(databaseUnavailable(), null)
+    if (closing || hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (account) => {
@@ -109,7 +113,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
       else open(account, until - performance.now(), done)
     }, () => {
       finished()
-      done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
+      done(closing || hangs ? databaseUnavailable() : databaseBusy(), null)
     }, mayShare && sharesConnections ? share : undefined)
     if (gate.waiting > 0) lateTimer ??= setTimeout(findLate, longMs)
 
@@ -305,7 +309,7 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     /** Rejects new work, gives running work `timeoutMs`, and then ends it. */
     async close (timeoutMs: number): Promise<void> {
       closing = true
-      watch.close()
+      endHangWatch()
       endSilenceWatch()
       if (running === 0) return
       const isIdle = new Promise<void>((resolve) => {

@@ -176,16 +176,16 @@ async function openWaiting (t: Test, step: number) {
   }
 }
 
-test('short statements use four connections at a time', async (t) => {
+test('short statements use three connections at a time', async (t) => {
   const { waiting, end } = await openWaiting(t, 0)
-  while (await waiting() < 4);
-  for (let look = 0; look < 10; look++) t.equal(await waiting(), 4)
+  while (await waiting() < 3);
+  for (let look = 0; look < 10; look++) t.equal(await waiting(), 3)
   await end()
 })
 
-test('short statements use more than four connections if even the quickest take long', async (t) => {
+test('short statements use more than three connections if even the quickest take long', async (t) => {
   const { waiting, end } = await openWaiting(t, 0.2)
-  while (await waiting() <= 4);
+  while (await waiting() <= 3);
   await end()
 })
 
@@ -193,7 +193,7 @@ test('statements that are not known to be short do not use the connections of sh
   const { engine, connectionString } = await openQuick(t, { max: 10 })
   const lock = await openLock(connectionString)
   const all = tenants.map((tenant) => engine.text(locked, ['1'], tenant))
-  while (await lock.waiting() <= 4);
+  while (await lock.waiting() <= 3);
   await lock.end()
   await Promise.all(all)
 })
