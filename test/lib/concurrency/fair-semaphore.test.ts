@@ -97,6 +97,6 @@ test('at most as many places as the limit are taken, a tenant leaves one of them
   for (let left = 0; left < 4; left++) leave()
   t.equal(passed.length, 7, 'none is taken while two or more are')
   gate.limitTo(100)
-  for (let count = 0; count < 20; count++) enter(tenantRef('d'))
+  for (let count = 0; count < 20; count++) enter(tenantRef(`d${count}`))
   t.equal(passed.length, 15, 'never more than there are')
 })

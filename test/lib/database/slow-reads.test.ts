@@ -321,7 +321,8 @@ test('a read that became slow while it waited for a connection waits for its tur
     longest = Math.max(longest, performance.now() - began)
   }
   await other()
-  await run()
+  // The read is slow if the machine stands still during a run, until it was quick 20 times.
+  for (let round = 0; round < 25; round++) await run()
   await lock.query('select pg_advisory_lock(1)')
   const all = Array.from({ length: 20 }, run)
   while (await waiting() < 8) await other()
