@@ -1,8 +1,8 @@
 /**
  * The process of the other tenant: requests at a fixed rate, on connections that stay open like those of a proxy. A response time counts
  * from the time at which the request was due. `/health` has a new connection in each slice, which waits behind those of the attack: Node
- * accepts one connection in each round of the event loop. If it runs as the superuser, it has a high priority, because its
- * own waits for a processor count as waits for the server.
+ * accepts one connection in each round of the event loop. If the process runs as the superuser, it has a high priority: its own waits for
+ * a processor count as waits for the server.
  */
 import { setPriority } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'

@@ -31,7 +31,7 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   private readonly turns = new Set<Account<Key, Shared>>()
   private taken = 0
   private waiters = 0
-  /** Of the places, how many may be taken. */
+  /** The places that may be taken at present. */
   private limit: number
 
   /** `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others. */
@@ -76,7 +76,7 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
     this.forget(account)
   }
 
-  /** From now on, at most `limit` of the places are taken, and one of them stays for accounts without any. */
+  /** From now on, at most `limit` places are taken. With `keepsFree`, one account takes all but one of them at most. */
   limitTo (limit: number): void {
     const rises = limit > this.limit
     this.limit = Math.min(this.max, limit)
