@@ -165,8 +165,13 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
 function whenAnswered (socket: Duplex, next: () => void): void {
   const response = responseOf(socket)
   if (response === null) return next()
+  // Node has removed its own listener: without one, a reset of the connection would end the process.
+  const ignore = (): void => {}
+  socket.on('error', ignore)
   response.once('close', () => {
-    if (!socket.destroyed) whenAnswered(socket, next)
+    if (socket.destroyed) return
+    socket.removeListener('error', ignore)
+    whenAnswered(socket, next)
   })
 }
 
