@@ -21,6 +21,8 @@ export class BodyChunks extends Readable {
     super()
     this.#source = source
     source.on('data', this.#add).once('end', this.#end).once('error', (error) => this.destroy(error))
+    // A refused body has no reader. Without a listener, the end of its connection would end the process.
+    this.on('error', () => {})
   }
 
   override _read (): void {

@@ -140,3 +140,32 @@ test('a body of many small chunks is read, and one of too many is refused before
   t.match(refusal, /^HTTP\/1\.1 400 [^]*connection: close[^]*too many small chunks/i, 'the end of the body is not awaited')
   t.match(await responseTo(`${chunksOf(body(60_000), 32)}0\r\n\r\n`), /^HTTP\/1\.1 400 /, 'small on average')
 })
+
+test('a connection that ends before its unread body does not end the process', async (t) => {
+  const errors: unknown[] = []
+  const note = (error: unknown): void => {
+    errors.push(error)
+  }
+  process.on('uncaughtException', note)
+  t.teardown(() => process.off('uncaughtException', note))
+  const refused = gate()
+  const closed = gate()
+  const app = await testServer(t, { routes }, {
+    prepare: (app) => {
+      app.addHook('onSend', async ({ raw }, { statusCode }) => {
+        t.equal(statusCode, 415)
+        refused.open()
+        raw.once('close', closed.open)
+        await closed.opened
+      })
+    }
+  })
+  // No parser reads a body of this type.
+  const { socket } = await stall(t, await listen(app), '/open', { ...declared, 'content-type': 'text/plain' })
+  socket.write('x')
+  await refused.opened
+  socket.resetAndDestroy()
+  await closed.opened
+  await new Promise((resolve) => setImmediate(resolve))
+  t.strictSame(errors, [])
+})
