@@ -15,11 +15,27 @@ export interface LocalRequestOptions {
   readonly remoteAddress: string
 }
 
+/** A socket without a connection. It discards what Node.js itself writes: early hints, and headers before the first bytes of a body. */
+class LocalSocket extends Socket {
+  constructor (remoteAddress: string) {
+    super()
+    Object.defineProperty(this, 'remoteAddress', { value: remoteAddress })
+    // The error of a destroyed response: the server has this listener on the sockets of its connections.
+    this.on('error', () => {})
+  }
+
+  override _write (_chunk: unknown, _encoding: BufferEncoding, done: () => void): void {
+    done()
+  }
+
+  override _writev (_chunks: unknown, done: () => void): void {
+    done()
+  }
+}
+
 export class LocalRequest extends IncomingMessage {
   constructor ({ method, url, headers, payload, remoteAddress }: LocalRequestOptions) {
-    const socket = new Socket()
-    Object.defineProperty(socket, 'remoteAddress', { value: remoteAddress })
-    super(socket)
+    super(new LocalSocket(remoteAddress))
     this.method = method
     this.url = url
     this.httpVersion = '1.1'

@@ -1,3 +1,5 @@
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -196,6 +198,38 @@ test('a tool that does not respond in time is aborted', async (t) => {
     }, name)
   }
   t.strictSame(ended, ['slow', 'slower'], "the tools' requests were ended")
+})
+
+test('a tool whose response fails ends with an error, and the process goes on', async (t) => {
+  const tool = { description: 'Writes its response itself.', readOnly: true, destructive: false }
+  const fails = () => {
+    throw new Error('the source failed')
+  }
+  const { probe } = await open(t, document, {
+    prepare (app) {
+      app.register(async (group) => {
+        group.get('/piped', { config: { access: 'open', tool: { name: 'piped', ...tool } } }, async (_request, reply) => {
+          reply.hijack()
+          await pipeline(new Readable({ read: fails }), reply.raw).catch(() => {})
+        })
+        group.get('/destroyed', { config: { access: 'open', tool: { name: 'destroyed', ...tool } } }, (_request, reply) => {
+          reply.hijack()
+          reply.raw.destroy(new Error('the source failed'))
+        })
+        group.get('/early', { config: { access: 'open', tool: { name: 'early', ...tool } } }, (_request, reply) => {
+          reply.hijack()
+          const { raw } = reply
+          raw.setHeader('content-type', 'application/json')
+          raw.writeEarlyHints({ link: '</style.css>; rel=preload' }, () => {
+            raw.flushHeaders()
+            raw.end('{"isWhole":true}')
+          })
+        })
+      })
+    }
+  })
+  for (const name of ['piped', 'destroyed']) t.match(await probe({})('call', { name }), { status: 500 }, name)
+  t.match(await probe({})('call', { name: 'early' }), { status: 200, body: { result: { isWhole: true } } })
 })
 
 test('a declared route that does not respond in time is given up', async (t) => {
