@@ -73,9 +73,8 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
 
   function claimOf (holding: Holding, fingerprint: string, { encrypted, isAnonymous }: ClaimKind): Claim {
     let isKept = false
-    const isTooLarge = ({ body }: KeptResponse) => Buffer.byteLength(body) > maxResponseBytes
     const keeping = (response: KeptResponse) => {
-      if (isTooLarge(response)) return null
+      if (Buffer.byteLength(response.body) > maxResponseBytes) return null
       return responseStatement(holding, response, sealed(holding, fingerprint + response.body, encrypted))
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
@@ -91,7 +90,8 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
         isKept = true
       },
       async answered (response) {
-        if (!isTooLarge(response)) quota.keep(holding.tenant, isAnonymous, response.body.length)
+        const bytes = Buffer.byteLength(response.body)
+        if (bytes <= maxResponseBytes) quota.keep(holding.tenant, isAnonymous, bytes)
         if (isKept) return
         // Marked as written even without a response, so that the key is not free.
         await quietly(store.run(holding, keeping(response) ?? lostStatement(holding)))

@@ -231,6 +231,16 @@ test('responses to anonymous callers do not use up the bytes for the keys of oth
   t.match(await acme('POST /notes', { body: { text }, ...under('own') }), { status: 201 })
 })
 
+test('responses count by their bytes, of which a character may have several', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  await fillBytes(app, false, maxBytes)
+  const text = '€'.repeat(maxResponseBytes / 3 - 100)
+  t.match(await acme('POST /notes', { body: { text }, ...under('first') }), { status: 201 })
+  t.match(await acme('POST /notes', { body: { text }, ...under('second') }), { status: 201 })
+  refused(t, await acme('POST /notes', { body: { text }, ...under('third') }), 429, 'IDEMPOTENCY_FULL')
+})
+
 test('a response that is too large to store uses none of the bytes', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
