@@ -27,15 +27,16 @@ export function createCachedProbe<Result> (
     } catch (error) {
       latest = null
       onError(error)
-    } finally {
-      asking = null
     }
   }
 
   return async () => {
     if (asking === null && now() - askedAt >= everyMs) {
       askedAt = now()
-      asking = question()
+      // Not in `question`, which may end before this assignment.
+      asking = question().finally(() => {
+        asking = null
+      })
     }
     if (asking !== null && !await settlesWithin(asking, askedAt + maxWaitMs - now())) return null
     return latest

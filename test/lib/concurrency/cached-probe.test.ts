@@ -48,6 +48,20 @@ t.test('a failed probe is not cached', async (t) => {
   t.equal(await probe(), 'there')
 })
 
+t.test('a probe that throws instead of rejecting fails once, and runs again', async (t) => {
+  const { options, forward, errors } = setting()
+  let fails = true
+  const probe = createCachedProbe(() => {
+    if (fails) throw new Error('away')
+    return Promise.resolve('there')
+  }, options)
+  t.equal(await probe(), null)
+  t.match(errors, [{ message: 'away' }])
+  fails = false
+  forward(5000)
+  t.equal(await probe(), 'there')
+})
+
 t.test('a probe that hangs is awaited for one second, and not started again meanwhile', async (t) => {
   const { options, forward } = setting()
   let asked = 0
