@@ -162,6 +162,11 @@ export function fastifyNameOf (name: string): string {
 class Dependencies extends Array<string> {
   readonly #plugin: string
 
+  /** Results of `map`, `slice` and others are plain arrays: the constructor takes no length. */
+  static override get [Symbol.species] (): ArrayConstructor {
+    return Array
+  }
+
   constructor (plugin: string, names: readonly string[]) {
     super()
     this.#plugin = plugin

@@ -60,6 +60,12 @@ t.test('Fastify knows the dependencies', async (t) => {
   t.match(Reflect.get(user, Symbol.for('plugin-meta')), { name: 'tenantry-user', fastify: '5.x', dependencies: ['tenantry-clock'] })
 })
 
+t.test('the dependencies are an array like any other', async (t) => {
+  const { dependencies } = Object(Reflect.get(user, Symbol.for('plugin-meta')))
+  t.strictSame(dependencies.map((name: string) => name.length), ['tenantry-clock'.length])
+  t.strictSame([...dependencies.slice(0), ...dependencies.filter(() => true)], ['tenantry-clock', 'tenantry-clock'])
+})
+
 t.test('a plugin that is registered too late fails the start', async (t) => {
   const app = bare(t)
   await app.register(clock, { routes: false })
