@@ -3,9 +3,12 @@ import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { codeOf } from '../errors.js'
 
 const execute = promisify(execFile)
 const maxErrorText = 4000 // characters of a program's messages that are kept
+
+const remedy = "install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or set their folder with --pg-bin"
 
 export interface PgProgram {
   readonly name: 'pg_dump' | 'pg_restore'
@@ -16,15 +19,14 @@ export interface PgProgram {
 /** Finds the program in the folder, or on PATH; throws an error that says what to install. */
 export async function findProgram (name: PgProgram['name'], folder: string | undefined): Promise<PgProgram> {
   const path = folder === undefined ? name : join(folder, name)
-  const version = await execute(path, ['--version']).then(({ stdout }) => stdout, () => '')
+  const place = folder === undefined ? 'on PATH' : `in ${folder}`
+  const version = await execute(path, ['--version']).then(({ stdout }) => stdout, (error: Error) => {
+    if (codeOf(error) === 'ENOENT') return ''
+    const reason = error.message.trim().replaceAll('\n', ' ')
+    throw new Error(`${name} ${place} does not run (${reason}): ${remedy}`)
+  })
   const major = Number.parseInt(/(\d+)(?:\.\d+|\w+)/.exec(version)?.[1] ?? '', 10)
-  if (Number.isNaN(major)) {
-    throw new Error(
-      `${name} is missing ${
-        folder === undefined ? 'on PATH' : `in ${folder}`
-      }: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or set their folder with --pg-bin`
-    )
-  }
+  if (Number.isNaN(major)) throw new Error(`${name} is missing ${place}: ${remedy}`)
   return { name, path, major }
 }
 
@@ -56,6 +58,8 @@ export async function runProgram (
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-maxErrorText)
   })
-  const [code] = await once(child, 'close')
-  if (code !== 0) throw new Error(`${name} failed: ${errors.trim()}`)
+  const [code, signal] = await once(child, 'close')
+  if (code === 0) return
+  const failed = signal === null ? `${name} failed` : `${name} was ended by ${signal}`
+  throw new Error([failed, errors.trim()].filter((text) => text !== '').join(': '))
 }
