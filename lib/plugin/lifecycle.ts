@@ -34,7 +34,11 @@ export const serverOptions = Object.freeze({ return503OnClosing: false })
 export function whenStopping (app: FastifyInstance, work: () => Promise<void>, phase: 'signal' | 'ending' = 'signal'): void {
   let ended: Promise<void> | undefined
   const begin = () => {
-    ended ??= work()
+    if (ended === undefined) {
+      ended = work()
+      // `onClose` reports the error, which may be seconds later.
+      ended.catch(() => {})
+    }
     return ended
   }
   const stopping = optional(app, 'stopping')()

@@ -224,6 +224,20 @@ t.test('an app without this plugin reports its stop too, once', async (t) => {
   t.same(order, ['stopping', 'closed'])
 })
 
+t.test('work that fails during the stop is an error of the close, not of the process', async (t) => {
+  for (const options of [{}, null]) {
+    const app = Fastify()
+    if (options !== null) app.register(stop, options)
+    app.register(async (app) => whenStopping(app, async () => {
+      throw new Error('not stored')
+    }))
+    // Time during which the rejection has no listener of its own.
+    app.addHook('preClose', async () => { await turn() })
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    await t.rejects(async () => { await app.close() }, { message: 'not stored' })
+  }
+})
+
 t.test('an invalid delay is rejected', async (t) => {
   for (const delayMs of [-1, 0.5, NaN, 300_001]) {
     const app = Fastify()
