@@ -10,6 +10,7 @@ import type { SystemTables, SystemTransaction } from '../../lib/database/system-
 import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } from '../../lib/files/clamd.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { hourMs } from '../../lib/time/spans.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { emitFile, writeInfected } from './events.js'
 import { fileOrNull, keyOf } from './store.js'
@@ -18,7 +19,8 @@ import type { StoredFile } from './types.js'
 const atOnce = 4 // scans of a process; clamd has ten threads by default
 const ofTenant = 2
 const leaseMs = 30_000 // ms for which other instances leave a claimed file alone
-const retryMs = 20_000 // ms until a failed scan is retried
+const retryMs = 20_000 // ms until a failed scan is retried, at least
+const maxRetryMs = hourMs
 const pingMs = 2_000
 const turnMs = 60_000 // ms for a tenant to wait for its turn
 const tenantsPerCheck = 100 // tenants in one check
@@ -71,7 +73,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
   }
 
-  /** Returns false if there is nothing to scan, or the scan failed. */
+  /** Returns false if there is nothing to scan, or the scanner has failed. */
   async function scanNext (tenant: Owner): Promise<boolean> {
     const id = await scans.claim(tenant, leaseMs)
     if (id === null) return false
@@ -87,7 +89,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       return true
     } catch (error) {
       await failed(tenant, id, error)
-      return false
+      return !(error instanceof ScannerUnavailable)
     } finally {
       clearInterval(renewal)
     }
@@ -106,11 +108,11 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 
   async function failed (tenant: Owner, id: string, err: unknown): Promise<void> {
-    const isEnding = end.signal.aborted
-    await scans.moveTo(tenant, id, isEnding ? 0 : retryMs)
-    if (isEnding) return
+    if (end.signal.aborted) return await scans.moveTo(tenant, id, 0)
+    const isUnavailable = err instanceof ScannerUnavailable
+    await (isUnavailable ? scans.moveTo(tenant, id, retryMs) : scans.postpone(tenant, id))
     // A single file may be the cause of a lost connection. It must not stop the scans of other files.
-    if (err instanceof ScannerUnavailable && !isDown && !await isReachable()) {
+    if (isUnavailable && !isDown && !await isReachable()) {
       isDown = true
       log.error({ err }, 'the scanner of files cannot be reached: uploaded files stay in quarantine')
     } else log.warn({ err, tenant, file: id }, 'a file could not be scanned; it is tried again')
@@ -155,7 +157,9 @@ export function scannerAddress (text: string): ScannerAddress {
 const table = 'tenantry.files'
 
 /** By the clock of the database: those of several servers may differ. */
-const dueIn = (ms: number) => sql<Date>`now() + ${ms} * interval '1 ms'`
+const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
+
+const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   /** An unsettled file. */
@@ -185,9 +189,15 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return row?.id ?? null
     },
 
-    /** Sets when a claimed file is due again: later while its scan runs, and after it has failed. */
+    /** Sets when a claimed file is due again: later while its scan runs, and if the scanner has failed. */
     async moveTo (tenant: Owner, id: string, ms: number): Promise<void> {
       await update(dbFor(tenant), tenant, id).set({ scan_at: dueIn(ms) }).execute()
+    },
+
+    /** Makes a file that cannot be scanned due after as long as it has waited so far: each wait is twice the one before. */
+    async postpone (tenant: Owner, id: string): Promise<void> {
+      const wait = sql`least(greatest(now() - created_at, ${spanOf(retryMs)}), ${spanOf(maxRetryMs)})`
+      await update(dbFor(tenant), tenant, id).set({ scan_at: sql<Date>`now() + ${wait}` }).execute()
     },
 
     /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */
