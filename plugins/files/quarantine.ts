@@ -25,6 +25,9 @@ const pingMs = 2_000
 const turnMs = 60_000 // ms for a tenant to wait for its turn
 const tenantsPerCheck = 100 // tenants in one check
 
+/** Ends a worker that got no turn in time, or before the stop: no failure. */
+const noTurn = new Error('no turn for a scan')
+
 export interface QuarantineParts {
   readonly scanner: ScannerAddress
   readonly scans: ReturnType<typeof createScanStore>
@@ -59,7 +62,9 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     working.add(tenant, 1)
     const worker = work(tenant)
       // The next check tries again.
-      .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned: retrying'))
+      .catch((err: unknown) => {
+        if (err !== noTurn) log.warn({ err, tenant }, 'files in quarantine could not be scanned: retrying')
+      })
       .finally(() => {
         workers.delete(worker)
         working.add(tenant, -1)
@@ -69,8 +74,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 
   async function work (tenant: Owner): Promise<void> {
-    const late = () => new Error('too many other scans are waiting')
-    while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
+    while (canScan() && await gate.run(tenant, () => noTurn, () => scanNext(tenant)));
   }
 
   /** Returns false if there is nothing to scan, or the scanner has failed. */

@@ -2,6 +2,8 @@
 import { rm } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
+import { mock } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { createLocalStore } from '../../../lib/files/local.js'
@@ -102,4 +104,23 @@ test('files that cannot be scanned hold up no others, and are due later the long
   about('bad: its object is missing', 600)
   about('bad for a year', 3600)
   t.strictSame(warnings, Array(4).fill('a file could not be scanned; it is tried again'))
+})
+
+test('a tenant that waits for its turn is no failure, neither after a minute nor during a stop', async (t) => {
+  let scans = 0
+  const { add, wake, close, warnings } = await setting(t, async () => {
+    scans++
+    return null
+  })
+  for (const tenant of ['acme', 'acme', 'globex', 'globex', 'seven']) await add(tenant, 'slow')
+  for (const tenant of ['acme', 'acme', 'globex', 'globex']) wake(tenant)
+  await until('all places are taken', () => scans === 4)
+  mock.timers.enable({ apis: ['setTimeout'] })
+  wake('seven')
+  mock.timers.tick(60_000)
+  mock.timers.reset()
+  await turn()
+  wake('seven')
+  await close()
+  t.strictSame([warnings, scans], [[], 4])
 })
