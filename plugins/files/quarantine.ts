@@ -101,12 +101,14 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   async function settle (tenant: Owner, id: string, verdict: Verdict): Promise<void> {
     const at = new Date(now())
-    await dbFor(tenant).transaction().execute(async (transaction) => {
+    const settled = await dbFor(tenant).transaction().execute(async (transaction) => {
       const file = await scans.settle(transaction, tenant, id, verdict)
-      if (file === null) return
+      if (file === null) return null
       if (verdict.status === 'clean') await emitFile(transaction, emitter(), file, 'file.created', at)
       if (verdict.status === 'infected') await writeInfected(transaction, file, verdict.signature, at)
+      return file
     })
+    if (settled === null) return
     if (verdict.status === 'clean') emitter()?.wake()
     else log.warn({ tenant, file: id, ...verdict }, 'a file stays in quarantine')
   }

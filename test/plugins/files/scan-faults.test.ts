@@ -124,3 +124,15 @@ test('a tenant that waits for its turn is no failure, neither after a minute nor
   await close()
   t.strictSame([warnings, scans], [[], 4])
 })
+
+test('a file that is deleted during its scan has neither an event nor a warning', async (t) => {
+  const { app, add, wake, announced, warnings } = await setting(t, async (content, remove) => {
+    if (content !== 'last') await remove(content)
+    return content === 'infected' ? 'stream: Test FOUND' : 'stream: OK'
+  })
+  for (const content of ['infected', 'clean', 'last']) await add('acme', content)
+  wake('acme')
+  await until('the last file is scanned', async () => (await rows(app))['ready'] === 1 && announced() >= 2)
+  t.strictSame(warnings, [])
+  t.equal(announced(), 2, 'the event of the last file is written, and its webhooks wake')
+})
