@@ -116,7 +116,7 @@ function formsOf (queries: readonly RouteQuery[]): Form[] {
 
 function formsOfQuery ({ resultKind, record, bulk }: RouteQuery): Form[] {
   const kinds: ResultKind[] = bulk ? [resultKind, 'records'] : [resultKind]
-  return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
+  return kinds.map((kind) => ({ kind, schema: schemaOfKind(kind, record) }))
 }
 
 const paginationSchema = named(
@@ -137,7 +137,7 @@ const deletionSchema = named('Deletion', {
   required: ['success']
 })
 
-function formSchema (kind: ResultKind, record: JsonSchema): JsonSchema {
+function schemaOfKind (kind: ResultKind, record: JsonSchema): JsonSchema {
   switch (kind) {
     case 'record':
       return record

@@ -4,6 +4,7 @@ import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import { refuseSecrets } from './response.js'
 import { methodOf } from './route-parts.js'
+import { computedNames } from './transform.js'
 import { checkWebhookRules } from './webhook.js'
 import { checkWorkflowRules } from './workflow.js'
 
@@ -20,8 +21,7 @@ export function checkRouteRules (route: Route, pointer: string, faults: FaultLis
 
 /** Reports a transform that computes nothing, or has no data to compute from. */
 function checkTransform (route: Route, transform: NonNullable<Route['transform']>, pointer: string, faults: FaultList): void {
-  const names = [transform, ...transform.operations ?? []].flatMap(({ fields }) => Object.keys(fields ?? {}))
-  if (names.length === 0) faults.add(pointer, 'the transform does not compute anything: expected `fields`')
+  if (computedNames(transform).length === 0) faults.add(pointer, 'the transform does not compute anything: expected `fields`')
   else if (
     route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined
   ) faults.add(pointer, 'the response has nothing to compute from: `response` uses templates')

@@ -97,6 +97,15 @@ export function compileRoute (route: Route, pointer: string, context: RouteConte
 }
 
 function compileParts (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
+  const before = context.faults.faults.length
+  const parts = compileSteps(route, pointer, context)
+  const { isComplete, workflow } = parts
+  if (context.faults.faults.length > before || !isComplete || (workflow === null && route.workflow !== undefined)) return null
+  return freezeRoute(route, parts, context)
+}
+
+/** Compiles all parts, also after faults, so that all of them are reported. `isComplete`: all queries were compiled. */
+function compileSteps (route: Route, pointer: string, context: RouteContext) {
   const { faults } = context
   const before = faults.faults.length
   if (context.checked !== true) checkRouteRules(route, pointer, faults)
@@ -107,7 +116,8 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const texts = templateContextOf(route, params, context, uses)
   const { queries, results } = compileQueries(route, pointer, context, texts)
   const isComplete = queries.length === countQueries(route)
-  if (isComplete && faults.faults.length === before) checkExcluded(route, queries, pointer, faults)
+  const isSound = () => isComplete && faults.faults.length === before
+  if (isSound()) checkExcluded(route, queries, pointer, faults)
   checkStores(queries, pointer, faults)
   const values = {
     ...texts,
@@ -130,13 +140,11 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const response = route.response === undefined
     ? null
     : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
-  if (isComplete && faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
-  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, {
-    ...values,
-    overridableEnv: context.overridableEnv ?? none
-  })
+  if (isSound()) checkCursorMembers(queries, response, `${pointer}/response`, faults)
+  const settings = { ...values, overridableEnv: context.overridableEnv ?? none }
+  const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, settings)
   const realtime = compileRouteMessage(route, pointer, values, context.messages)
-  if (isComplete && route.workflow === undefined && faults.faults.length === before) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
+  if (isSound() && route.workflow === undefined) checkPromises({ queries, transform, response }, `${pointer}/response`, faults)
   const references = [
     ...queries.flatMap((query) => query.references),
     ...integrations.flatMap((integration) => integration.references),
@@ -149,11 +157,30 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
-  const webhook = compileWebhook(route, pointer, { ...values, overridableEnv: context.overridableEnv ?? none, uses: ofPart })
+  const webhook = compileWebhook(route, pointer, { ...settings, uses: ofPart })
+  return {
+    isComplete,
+    files,
+    queries,
+    request,
+    responseContext,
+    transform,
+    response,
+    integrations,
+    realtime,
+    references,
+    workflow,
+    cache,
+    resourceLimit,
+    webhook,
+    secretKeys: uses.keys
+  }
+}
+
+function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { rowPaths = noPaths }: RouteContext): CompiledRoute {
+  const { queries, response, references, workflow } = parts
   const method = methodOf(route)
   const writes = unique(queries.flatMap((query) => query.writes))
-  if (faults.faults.length > before || !isComplete || (workflow === null && route.workflow !== undefined)) return null
-
   return Object.freeze({
     method,
     requireAuth: route.requireAuth ?? (route.requiredPermissions?.length ?? 0) > 0,
@@ -161,16 +188,16 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     publicTenant: route.public ?? true,
     permissions: Object.freeze([...route.requiredPermissions ?? []]),
     rateLimit: route.rateLimit ?? null,
-    resourceLimit,
-    webhook,
-    request,
-    files,
-    cache,
+    resourceLimit: parts.resourceLimit,
+    webhook: parts.webhook,
+    request: parts.request,
+    files: parts.files,
+    cache: parts.cache,
     queries: Object.freeze(queries),
-    integrations: Object.freeze(integrations),
-    realtime,
+    integrations: Object.freeze(parts.integrations),
+    realtime: parts.realtime,
     workflow,
-    secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
+    secrets: Object.freeze([...new Set([...secretKeysOf(references), ...parts.secretKeys])]),
     optionalSecrets: optionalIn(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
@@ -183,10 +210,10 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     readsBody: bodyMembersIn(references, workflow),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
-    transform,
+    transform: parts.transform,
     response,
-    location: compileLocation(route, queries, response, context.rowPaths ?? noPaths),
-    expansionGuards: expansionGuardsOf(route, response, responseContext)
+    location: compileLocation(route, queries, response, rowPaths),
+    expansionGuards: expansionGuardsOf(route, response, parts.responseContext)
   })
 }
 

@@ -7,7 +7,7 @@ import type { TemplateContext } from '../expressions/reference.js'
 import { recordsOf } from '../expressions/result.js'
 import type { Reference, ResultForm, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
-import { nearest, pointerTo } from '../schema/faults.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Transform } from '../schema/route.js'
 
 export interface CompiledTransform {
@@ -52,37 +52,19 @@ export function compileTransform (
   transform: Transform,
   pointer: string,
   context: TemplateContext,
-  { several, names, item, result }: TransformedResult = unknownForm
+  returned: TransformedResult = unknownForm
 ): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
+  const computed = computedNames(transform)
   const take = (expressions: Readonly<Record<string, string>> | undefined, at: string) => {
     for (const [name, text] of Object.entries(expressions ?? {})) {
       const field = pointerTo(at, name)
       if (name === '__proto__') context.faults.add(field, 'a field cannot have the name "__proto__"')
       const expression = compileExpression(text, field, within, ['item', 'result'])
-      if (expression !== null) checkMembers(expression, field)
-      if (expression !== null) fields.push({ name, expression, once: expression.locals.has('result') && !expression.locals.has('item') })
-    }
-  }
-  const computed = computedNames(transform)
-  const checkMembers = ({ locals, members }: CompiledExpression, at: string) => {
-    if (several && locals.has('item')) {
-      context.faults.add(
-        at,
-        'the route returns the results of several queries, so there is no `item`: use `result`, which has the result of each query by name'
-      )
-    }
-    const known = names === null ? null : [...names, ...computed]
-    for (const { local, path } of members) {
-      const name = String(path[0])
-      if (local === 'item' && known?.includes(name) === false) {
-        context.faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
-        continue
-      }
-      const { schema, hidden } = local === 'item' ? item : result
-      const unknown = unknownMember(path, { schema, hidden: new Set([...hidden, ...computed]) })
-      if (unknown !== undefined) context.faults.add(at, `\`${local}.${path.join('.')}\`: ${unknown.reason}`, unknown.suggestion)
+      if (expression === null) continue
+      checkMembers(expression, field, returned, computed, context.faults)
+      fields.push({ name, expression, once: expression.locals.has('result') && !expression.locals.has('item') })
     }
   }
   const before = context.faults.faults.length
@@ -108,6 +90,33 @@ export function compileTransform (
       return result
     }
   })
+}
+
+/** Reports members that `item` and `result` do not have. `computed`: the names of all computed fields. */
+function checkMembers (
+  { locals, members }: CompiledExpression,
+  at: string,
+  { several, names, item, result }: TransformedResult,
+  computed: readonly string[],
+  faults: FaultList
+): void {
+  if (several && locals.has('item')) {
+    faults.add(
+      at,
+      'the route returns the results of several queries, so there is no `item`: use `result`, which has the result of each query by name'
+    )
+  }
+  const known = names === null ? null : [...names, ...computed]
+  for (const { local, path } of members) {
+    const name = String(path[0])
+    if (local === 'item' && known?.includes(name) === false) {
+      faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
+      continue
+    }
+    const { schema, hidden } = local === 'item' ? item : result
+    const unknown = unknownMember(path, { schema, hidden: new Set([...hidden, ...computed]) })
+    if (unknown !== undefined) faults.add(at, `\`${local}.${path.join('.')}\`: ${unknown.reason}`, unknown.suggestion)
+  }
 }
 
 export function computedNames (transform: Transform): string[] {

@@ -22,7 +22,7 @@ export interface CompiledWebhook {
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'secret'])
 
-/** null for a route that is not a webhook, and after faults. */
+/** null if the route is not a webhook, or its scheme is invalid. */
 export function compileWebhook (
   { path, webhook }: Pick<Route, 'path' | 'webhook'>,
   pointer: string,
