@@ -6,7 +6,7 @@ import { failure } from '../errors.js'
 export const maxPdfBytes = 20_971_520
 const timeoutMs = 30_000
 const heapMB = 256
-/** Bytes of large buffers that the thread makes in all, which are not part of its heap. */
+/** MB of large buffers that the thread may allocate in total. The heap limit does not cover them. */
 const bufferMB = 256
 const largeBytes = 65_536
 const maxPages = 2000
@@ -69,7 +69,12 @@ export function pdfModules (
   }
 }
 
-/** Rejects with `documentUnreadable` for a file that is not a PDF, or exceeds a bound. @param maxLength  characters of the text */
+/**
+ * Rejects with `documentUnreadable` for a file that is not a PDF, or exceeds a bound.
+ *
+ * @param bytes transferred to the thread: the caller cannot use them, or their buffer, afterwards
+ * @param maxLength characters of the text
+ */
 export async function pdfText (
   bytes: Uint8Array<ArrayBuffer>,
   maxLength: number,

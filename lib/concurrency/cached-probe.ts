@@ -14,16 +14,16 @@ export interface CachedProbeOptions {
 
 /** The latest result; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones. */
 export function createCachedProbe<Result> (
-  ask: () => Promise<Result>,
+  read: () => Promise<Result>,
   { onError, everyMs = 5000, now = () => performance.now() }: CachedProbeOptions
 ): () => Promise<Result | null> {
-  let askedAt = -Infinity
+  let readAt = -Infinity
   let latest: Result | null = null
-  let asking: Promise<void> | null = null
+  let pending: Promise<void> | null = null
 
-  async function question (): Promise<void> {
+  async function refresh (): Promise<void> {
     try {
-      latest = await ask()
+      latest = await read()
     } catch (error) {
       latest = null
       onError(error)
@@ -31,14 +31,14 @@ export function createCachedProbe<Result> (
   }
 
   return async () => {
-    if (asking === null && now() - askedAt >= everyMs) {
-      askedAt = now()
-      // Not in `question`, which may end before this assignment.
-      asking = question().finally(() => {
-        asking = null
+    if (pending === null && now() - readAt >= everyMs) {
+      readAt = now()
+      // Not in `refresh`, which may end before this assignment.
+      pending = refresh().finally(() => {
+        pending = null
       })
     }
-    if (asking !== null && !await settlesWithin(asking, askedAt + maxWaitMs - now())) return null
+    if (pending !== null && !await settlesWithin(pending, readAt + maxWaitMs - now())) return null
     return latest
   }
 }

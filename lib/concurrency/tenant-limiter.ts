@@ -6,7 +6,7 @@ import { KeyCounts } from './key-counts.js'
 const defaultWait = 2000 // ms of waiting for a place
 
 export interface TenantLimiterOptions {
-  /** The platform itself is bounded by `maxInAll` alone. */
+  /** Running and waiting calls of one tenant. Callers without a tenant are limited by `maxInAll` only. */
   readonly maxOfTenant: number
   readonly maxInAll: number
   /** The error if the tenant already has that many. */
@@ -23,17 +23,17 @@ export function createTenantLimiter (
   { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
 ) {
   const gate = new FairSemaphore(maxInAll, maxWait)
-  const running = new KeyCounts<TenantRef>()
+  const pending = new KeyCounts<TenantRef>()
 
   return {
     /** Runs the work in a place of the tenant. */
     async run<T> (tenant: TenantRef, work: () => Promise<T>): Promise<T> {
-      if (isTenant(tenant) && running.of(tenant) >= maxOfTenant) throw tooManyOfTenant()
-      running.add(tenant, 1)
+      if (isTenant(tenant) && pending.of(tenant) >= maxOfTenant) throw tooManyOfTenant()
+      pending.add(tenant, 1)
       try {
         return await gate.run(tenant, tooManyInAll, work)
       } finally {
-        running.add(tenant, -1)
+        pending.add(tenant, -1)
       }
     },
     /** Refuses callers that wait for a place. */

@@ -20,7 +20,7 @@ export class Received {
   #toolInput = ''
   readonly calls: ToolCall[] = []
   finishReason: string | null = null
-  /** The provider's counts; null for missing ones. */
+  /** The provider's counts; a missing count is omitted. */
   usage: Partial<Tokens> = {}
   /** The response in the form that is sent back with the results of its tools. */
   readonly parts: AssistantParts = []

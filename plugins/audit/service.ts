@@ -29,11 +29,11 @@ interface AuditParts {
 export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): Audit {
   const readTenant = createTenantAudit({ ...parts, now })
   return {
-    async record (entry: Omit<AuditEntry, 'at'>) {
+    async record ({ tenant, ...entry }) {
       if (!auditActions.includes(entry.action)) {
         throw new Error(`"${entry.action}" is not an audited action: expected one of ${auditActions.join(', ')}`)
       }
-      await writeAudit(db, { ...entry, at: new Date(now()) })
+      await writeAudit(db, { ...entry, tenant: tenantRef(tenant), at: new Date(now()) })
     },
     async page (filter, page) {
       const { tenant, deletedTenant } = filter

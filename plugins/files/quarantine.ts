@@ -16,8 +16,8 @@ import { emitFile, writeInfected } from './events.js'
 import { fileOrNull, keyOf } from './store.js'
 import type { StoredFile } from './types.js'
 
-const atOnce = 4 // scans of a process; clamd has ten threads by default
-const ofTenant = 2
+const maxScans = 4 // scans of a process; clamd has ten threads by default
+const maxScansOfTenant = 2
 const leaseMs = 30_000 // ms for which other instances leave a claimed file alone
 const retryMs = 20_000 // ms until a failed scan is retried, at least
 const maxRetryMs = hourMs
@@ -41,21 +41,21 @@ export interface QuarantineParts {
 export type Quarantine = ReturnType<typeof createQuarantine>
 
 export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now, log }: QuarantineParts) {
-  const gate = new FairSemaphore(atOnce, turnMs, false)
-  const end = new AbortController()
+  const gate = new FairSemaphore(maxScans, turnMs, false)
+  const closing = new AbortController()
   const working = new KeyCounts<Owner>()
   const workers = new Set<Promise<void>>()
   /** Tenants whose workers check once more before they end. */
   const again = new Set<string>()
   let isDown = false
-  let last = ''
+  let lastTenant = ''
 
-  const canScan = () => !end.signal.aborted && !isDown
+  const canScan = () => !closing.signal.aborted && !isDown
 
   /** Scans files of the tenant until none is due. */
   function start (tenant: Owner): void {
     if (!canScan()) return
-    if (working.of(tenant) >= ofTenant) {
+    if (working.of(tenant) >= maxScansOfTenant) {
       again.add(tenant)
       return
     }
@@ -89,7 +89,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     try {
       const bytes = await objects.get(keyOf(tenant, id))
       if (bytes === null) throw new Error('the object of the file is missing')
-      await settle(tenant, id, await scan(scanner, bytes, end.signal))
+      await settle(tenant, id, await scan(scanner, bytes, closing.signal))
       return true
     } catch (error) {
       await failed(tenant, id, error)
@@ -114,7 +114,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 
   async function failed (tenant: Owner, id: string, err: unknown): Promise<void> {
-    if (end.signal.aborted) return await scans.moveTo(tenant, id, 0)
+    if (closing.signal.aborted) return await scans.moveTo(tenant, id, 0)
     const isUnavailable = err instanceof ScannerUnavailable
     await (isUnavailable ? scans.moveTo(tenant, id, retryMs) : scans.postpone(tenant, id))
     // A single file may be the cause of a lost connection. It must not stop the scans of other files.
@@ -133,10 +133,10 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       isDown = false
       log.info('the scanner of files can be reached again')
     }
-    const tenants = await scans.dueTenants(last, tenantsPerCheck)
+    const tenants = await scans.dueTenants(lastTenant, tenantsPerCheck)
     // The next check begins after the last tenant of this one.
-    last = tenants.length < tenantsPerCheck ? '' : tenants.at(-1) ?? ''
-    for (const tenant of tenants) for (let count = working.of(tenant); count < ofTenant; count++) start(tenant)
+    lastTenant = tenants.length < tenantsPerCheck ? '' : tenants.at(-1) ?? ''
+    for (const tenant of tenants) for (let count = working.of(tenant); count < maxScansOfTenant; count++) start(tenant)
   }
 
   return {
@@ -147,7 +147,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     check: (timeoutMs: number): Promise<void> => ping(scanner, timeoutMs),
     /** Aborts running scans. Their files become due for other instances. */
     async close (): Promise<void> {
-      end.abort()
+      closing.abort()
       gate.close()
       await Promise.all(workers)
     }
@@ -168,8 +168,7 @@ const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
 const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
-  /** An unsettled file. */
-  const update = (db: Kysely<SystemTables>, tenant: Owner, id: string) =>
+  const updateUnsettled = (db: Kysely<SystemTables>, tenant: Owner, id: string) =>
     db.updateTable(table)
       .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null)
 
@@ -197,13 +196,13 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 
     /** Sets when a claimed file is due again: later while its scan runs, and if the scanner has failed. */
     async moveTo (tenant: Owner, id: string, ms: number): Promise<void> {
-      await update(dbFor(tenant), tenant, id).set({ scan_at: dueIn(ms) }).execute()
+      await updateUnsettled(dbFor(tenant), tenant, id).set({ scan_at: dueIn(ms) }).execute()
     },
 
     /** Makes a file that cannot be scanned due after as long as it has waited so far: each wait is twice the one before. */
     async postpone (tenant: Owner, id: string): Promise<void> {
       const wait = sql`least(greatest(now() - created_at, ${spanOf(retryMs)}), ${spanOf(maxRetryMs)})`
-      await update(dbFor(tenant), tenant, id).set({ scan_at: sql<Date>`now() + ${wait}` }).execute()
+      await updateUnsettled(dbFor(tenant), tenant, id).set({ scan_at: sql<Date>`now() + ${wait}` }).execute()
     },
 
     /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */
@@ -211,7 +210,7 @@ export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       const set = verdict.status === 'clean'
         ? { status: 'ready' as const }
         : { scan_result: verdict.status, ...verdict.status === 'infected' && { scan_signature: verdict.signature } }
-      return fileOrNull(await update(writer, tenant, id).set({ ...set, scan_at: null }).returningAll().executeTakeFirst())
+      return fileOrNull(await updateUnsettled(writer, tenant, id).set({ ...set, scan_at: null }).returningAll().executeTakeFirst())
     }
   }
 }

@@ -20,9 +20,12 @@ const maxTries = 5
 
 export interface Idempotency {
   /**
-   * Claims the key of the request, or returns the response of the first request with the key. Rejects with `idempotencyMismatch` for
-   * another body, and with `idempotencyRunning` while the first request runs. Rejects with `idempotencyAnswerLost` if its response is
-   * not kept, with `idempotencyFull`, and with `idempotencyUnavailable` without a master key for `encrypted` routes.
+   * Claims the key of the request, or returns the response of the first request with the key. Rejects with:
+   * - `idempotencyMismatch` for another body or query string
+   * - `idempotencyRunning` while the first request runs
+   * - `idempotencyAnswerLost` if its response is not kept
+   * - `idempotencyFull`
+   * - `idempotencyUnavailable` without a master key for `encrypted` routes
    */
   claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | KeptResponse>
   /** Removes expired keys. It runs every hour by itself. */

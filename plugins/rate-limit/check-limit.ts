@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { optional } from '../../lib/plugin/define.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
-/** Throws `rateLimited`, or rejects with it, if the address or tenant is over the limit. Without the plugin rate-limit nothing counts. */
+/** Rejects with `rateLimited` if the address or tenant is over the limit. Without the plugin rate-limit nothing counts. */
 export async function checkLimit (request: FastifyRequest, reply: FastifyReply, limit: Limit): Promise<void> {
   await optional(request.server, 'rateLimiter')()?.check(request, reply, limit)
 }
@@ -11,7 +11,7 @@ export async function checkLimit (request: FastifyRequest, reply: FastifyReply, 
 /** One count per address over all endpoints. Valid signatures are never refused: a service may share a proxy's address with others. */
 const failedSignatures = createLimit({ max: 60, windowMs: 60_000 }, 'failed signatures of webhooks')
 
-/** Throws `rateLimited` if the address has sent too many wrong signatures. */
+/** Rejects with `rateLimited` if the address has sent too many wrong signatures. */
 export async function countFailedSignature (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   await checkLimit(request, reply, failedSignatures)
 }

@@ -163,7 +163,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
     take (user, use) {
       if (user === null) return nothing
       const takeUnder = (rules: RuleSet): Taken | Promise<Taken> => {
-        refuseAmount(use.amount)
+        checkAmount(use.amount)
         const matching = rules.matching(use.resource, use.metric, user.role)
         return matching.length === 0 ? nothing : takeBy(matching, user, use)
       }
@@ -171,7 +171,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
     },
 
     async check (user, { resource, metric, amount }) {
-      refuseAmount(amount)
+      checkAmount(amount)
       const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
       const found = await store.read(user, resource, metric)
@@ -179,7 +179,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
     },
 
     async track (user, { resource, metric, amount }, claim) {
-      refuseAmount(amount)
+      checkAmount(amount)
       const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
       const at = now()
@@ -251,7 +251,7 @@ function noRoom (maxCounters: number): TenantryError {
   })
 }
 
-function refuseAmount (amount: number): void {
+function checkAmount (amount: number): void {
   if (!Number.isSafeInteger(amount) || amount < 1) throw amountRefused('must be a whole number from 1 to')
 }
 

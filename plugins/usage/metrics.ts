@@ -68,7 +68,7 @@ export function refusal (plans: Plans, metric: Reserved | Gauge, plan: Plan, nee
 }
 
 /** Throws a TypeError unless it is a whole number from `least` to 2^53 - 1. */
-export function refuseAmount (amount: number, least: 0 | 1): void {
+export function checkAmount (amount: number, least: 0 | 1): void {
   if (Number.isSafeInteger(amount) && amount >= least) return
   throw new TypeError(`an amount must be an integer from ${least} to ${maxAmount}: got ${String(amount)}`)
 }

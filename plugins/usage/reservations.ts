@@ -9,7 +9,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, serverRef } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
-import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
+import { allowed, checkAmount, refusal, type Reserved } from './metrics.js'
 import type { Notices } from './notices.js'
 import { dayOf, total } from './periods.js'
 import type { Ending, UsageStore } from './store.js'
@@ -54,14 +54,14 @@ export interface ReservationsParts {
 }
 
 export function createReservations ({ store, instance, plans, registered, notices, now, log }: ReservationsParts) {
-  /** The used amount of each counter, null for nothing. */
-  const late = new Map<string, number | null>()
+  /** Endings to write later: the used amount by reservation id; null to release. */
+  const unwritten = new Map<string, number | null>()
 
   async function end (tenant: Owner, endings: readonly Ending[]): Promise<void> {
     try {
       await store.settle(endings, tenant)
     } catch (err) {
-      for (const { id, amount } of endings) late.set(id, amount)
+      for (const { id, amount } of endings) unwritten.set(id, amount)
       log.warn({ err }, 'the used amount of a reservation could not be written; it is kept, and written later')
     }
   }
@@ -94,13 +94,13 @@ export function createReservations ({ store, instance, plans, registered, notice
     period: string,
     amounts: ReadonlyArray<{ readonly counter: Counter, readonly amount: number }>
   ) {
-    for (const { amount } of amounts) refuseAmount(amount, 1)
+    for (const { amount } of amounts) checkAmount(amount, 1)
     await registered()
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
     const limits = limitsOf(amounts.map(({ counter }) => counter))
     const found = await store.reserve({ instance, tenant, period, amounts: placed, limits }).catch((error: unknown) => {
       // The reservations may exist all the same. They are released later.
-      if (late.size < maxUncertain) { for (const { id } of placed) late.set(id, null) }
+      if (unwritten.size < maxUncertain) { for (const { id } of placed) unwritten.set(id, null) }
       throw error
     })
     if (found === null) throw failure('tenantUnknown')
@@ -121,7 +121,7 @@ export function createReservations ({ store, instance, plans, registered, notice
       const finish = ender(tenant)
       return {
         async settle (used, within) {
-          refuseAmount(used, 0)
+          checkAmount(used, 0)
           await (within === undefined ? finish(endings(used)) : store.settle(endings(used), tenant, within))
         },
         release: () => finish(endings(null))
@@ -134,7 +134,7 @@ export function createReservations ({ store, instance, plans, registered, notice
       const finish = ender(tenant)
       return {
         async settle (used) {
-          for (const { counter } of placed) refuseAmount(used[counter] ?? 0, 0)
+          for (const { counter } of placed) checkAmount(used[counter] ?? 0, 0)
           await finish(endings(used))
         },
         release: () => finish(endings({}))
@@ -142,14 +142,14 @@ export function createReservations ({ store, instance, plans, registered, notice
     },
     /** Ends reservations whose settlement or release could not be written. */
     async settleLate (): Promise<void> {
-      while (late.size > 0) {
-        const endings = [...late].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
+      while (unwritten.size > 0) {
+        const endings = [...unwritten].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
         await store.settle(endings, serverRef)
-        for (const { id } of endings) late.delete(id)
+        for (const { id } of endings) unwritten.delete(id)
       }
     },
     get late (): number {
-      return late.size
+      return unwritten.size
     }
   }
 }

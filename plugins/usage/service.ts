@@ -10,7 +10,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import type { Tenant, Tenants } from '../tenancy/index.js'
 import { createGauges } from './gauges.js'
 import { createLedger } from './ledger.js'
-import { type Counted, type Counter, type Gauge, refuseAmount, type Reserved } from './metrics.js'
+import { checkAmount, type Counted, type Counter, type Gauge, type Reserved } from './metrics.js'
 import type { Notices } from './notices.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 import { type HistoryEntry, type Report, reportOf, type Summary } from './report.js'
@@ -103,7 +103,7 @@ export function createUsage (
 
   return {
     record (tenant: Owner, counter, amount = 1) {
-      refuseAmount(amount, 0)
+      checkAmount(amount, 0)
       const entry = countsOf(tenant)
       if (entry === undefined) return
       if (counter === 'api_calls') entry.calls = add(entry.calls, amount)
@@ -113,7 +113,7 @@ export function createUsage (
     reserve: reservations.reserve,
     reserveAll: reservations.reserveAll,
     async free (tenant: Owner, _counter, amount, within) {
-      refuseAmount(amount, 0)
+      checkAmount(amount, 0)
       if (within !== undefined) return await store.free(tenant, amount, within)
       const entry = countsOf(tenant)
       if (entry === undefined) return

@@ -1,6 +1,8 @@
 /**
  * The sending part of one process: it creates deliveries of events, takes due ones, and writes their results. Its logs contain
  * nothing of an event, an address or a secret.
+ *
+ * A line is a queue of deliveries: those of one tenant's webhooks, or those of the platform's webhooks for one tenant's events.
  */
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'

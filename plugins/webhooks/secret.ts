@@ -9,7 +9,7 @@ import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type SecretCipher, webhookSecretPlace } from '../../lib/secrets/cipher.js'
 
-const bytes = 32
+const secretBytes = 32
 const maxKept = 1000
 const maxAgeMs = 60_000
 
@@ -28,7 +28,7 @@ export function createSigningSecrets (
     return await find(db, tenant) ?? await db.transaction().execute(async (transaction) => {
       if (!await lockTenant(transaction, tenant, 'shared')) throw failure('tenantUnknown')
       const at = new Date(now())
-      const sealed = cipher.encrypt(webhookSecretPlace(tenant), `whsec_${randomBytes(bytes).toString('base64')}`)
+      const sealed = cipher.encrypt(webhookSecretPlace(tenant), `whsec_${randomBytes(secretBytes).toString('base64')}`)
       const made = await transaction.insertInto('tenantry.webhook_secrets').values({ tenant_id: tenant, secret: sealed, created_at: at })
         .onConflict((conflict) => conflict.doNothing()).returning('tenant_id').executeTakeFirst()
       if (made !== undefined) await writeAudit(transaction, { tenant, action: 'webhook.secret', actor: noActor, at })

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
-import { allowed, bytesText, refuseAmount } from '../../../plugins/usage/metrics.js'
+import { allowed, bytesText, checkAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
 import { add, createCounts, noFigures } from '../../../plugins/usage/requests.js'
 import { fakeClock, smallPlans } from './app.js'
@@ -117,10 +117,10 @@ test('memory is bounded; written figures make room', async (t) => {
 })
 
 test("amounts are whole and exact; a plan's limits are converted to the ledger's units", async (t) => {
-  for (const amount of [0, -1, 1.5, NaN, Infinity, 2 ** 53, -0]) t.throws(() => refuseAmount(amount, 1), TypeError, String(amount))
-  for (const amount of [-1, 0.1, NaN, -Infinity, 2 ** 53]) t.throws(() => refuseAmount(amount, 0), TypeError, String(amount))
-  refuseAmount(0, 0)
-  refuseAmount(2 ** 53 - 1, 1)
+  for (const amount of [0, -1, 1.5, NaN, Infinity, 2 ** 53, -0]) t.throws(() => checkAmount(amount, 1), TypeError, String(amount))
+  for (const amount of [-1, 0.1, NaN, -Infinity, 2 ** 53]) t.throws(() => checkAmount(amount, 0), TypeError, String(amount))
+  checkAmount(0, 0)
+  checkAmount(2 ** 53 - 1, 1)
   t.equal(add(2 ** 53 - 2, 5), 2 ** 53 - 1)
   const plans = createPlans({ ...smallPlans, odd: { limits: { ai: { maxCostPerMonth: 0.0000015 }, fileStorage: { maxStorageMB: 1e12 } } } })
   t.equal(allowed('ai_cost', plans.of('seven')), 7_000_000)
