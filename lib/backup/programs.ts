@@ -31,9 +31,9 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
 }
 
 const newline = 0x0a
-const maxHead = 65_536 // bytes; a line that matters is shorter, a row may have a gigabyte
+const maxHead = 65_536 // bytes; only the start of a line is examined, since a row can have a gigabyte
 
-/** Runs the program to its end, with the beginning of each line of its standard output; throws its messages if it fails. */
+/** Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. */
 export async function runProgram (
   { name, path }: PgProgram,
   words: readonly string[],

@@ -1,4 +1,4 @@
-/** Compiled schemas and routes, shared by all servers and tenants with the same text while one is in use; null is not kept. */
+/** Memoizes by text: servers and tenants with the same text share one object while it is in use. `null` is not cached. */
 export function sharedByText<Made extends object | null> (): (text: string, make: () => Made) => Made {
   const kept = new Map<string, WeakRef<NonNullable<Made>>>()
   const forgotten = new FinalizationRegistry<string>((text) => {

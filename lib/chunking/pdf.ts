@@ -1,4 +1,7 @@
-/** The text of PDF files, by pdfjs-dist (an optional peer), in a thread with bounds of memory and time: a hostile file ends only that. */
+/**
+ * Extracts the text of PDF files with pdfjs-dist (an optional peer), in a worker thread with memory and time limits. A hostile file can
+ * end only that thread.
+ */
 import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { failure } from '../errors.js'
@@ -11,7 +14,7 @@ const bufferMB = 256
 const largeBytes = 65_536
 const maxPages = 2000
 
-/** The code of the thread. It is a text, since a bundle has no file for it; this process resolves the modules. */
+/** The code of the thread. A string, because a bundled app has no file for the worker. The main thread resolves the module paths. */
 const program = `
 const { parentPort, workerData } = require('node:worker_threads')
 let left = workerData.bufferBytes

@@ -106,7 +106,7 @@ function responsesOf (route: Route, parts: CompiledRoute): Readonly<Record<numbe
   // A named schema is returned itself, because a copy would lose its name.
   if (webhook === null) {
     const success = schemaName(schema) === undefined ? { description: 'Success', ...schema } : schema
-    // A large response has no tag.
+    // Responses above the size limit have no ETag.
     return parts.isRead ? { [status]: success, 304: { ...notModified } } : { [status]: success }
   }
   // 200 is also the response to a repeated delivery.
@@ -151,7 +151,7 @@ function errorsOf (
   if (workflow !== null && !workflow.async) statuses.add(502).add(504)
   // 402: the plan's storage is used up; 408: the upload is too slow; 507: the store is full.
   if (files !== null) statuses.add(402).add(403).add(408).add(507)
-  // If both can reject with 402, the bodies have only the common members of every error in common.
+  // If both errors are possible, a 402 body has only the members that every error has.
   const payment = files === null ? 'resourceLimit' : resourceLimit === null && workflow === null ? 'planLimit' : 402
   return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? payment : status)
 }

@@ -107,7 +107,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
 }
 
 function linearSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
-  // Too many patterns are one fault, and the remaining patterns are not compiled.
+  // Reports the excess once and skips the remaining patterns.
   if (context.patternWeight > maxPatternWeight) return {}
   const compiled = compilePattern(pattern, longest)
   if (typeof compiled === 'string') {
@@ -118,7 +118,7 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
   if (context.patternWeight > maxPatternWeight) {
     context.faults.add(
       pointer,
-      `the patterns of this route are too large in total: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`
+      `the patterns of this route are too large in total: the limit is ${maxPatternWeight}. Each character or class counts 1, repeats count as often as they repeat, and each pattern adds ${patternWeight}`
     )
   }
   const { maxLength } = compiled

@@ -76,7 +76,7 @@ function itemsOf (schema: JsonSchema): JsonSchema {
   return !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
 }
 
-/** Here a schema of an array is equivalent to the schema of its items, as it is when a response is written. */
+/** Treats an array schema as the schema of its items, as the response writer does. */
 function comparePromises (
   promised: unknown,
   known: unknown,

@@ -1,4 +1,4 @@
-/** Figures from the database, or another store outside this process, which are read seldom and with a short wait. */
+/** Caches a figure from an external store. Limits how often it is read and how long callers wait. */
 import { settlesWithin } from './with-timeout.js'
 
 const maxWaitMs = 1000 // ms that callers wait for a result

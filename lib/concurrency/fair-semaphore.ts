@@ -2,12 +2,12 @@
  * Shares a limited number of places, such as connections of a pool or concurrent password checks. In the order of arrival, the slow work of
  * one tenant would delay all others. So:
  * - waiting accounts are served in turn, one for each tenant, and the server's own work before all of them
- * - if places are held for long, an account with places gets another only while a quarter as many stay free for the others; a
- * account without any gets the last
+ * - if places are held for long, an account that holds places gets another only while enough stay free: a quarter of the number that
+ *   it holds. An account without places can take the last one.
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
-/** One of those who share; `Key` is a tenant unless requests are counted by address too. */
+/** A participant. `Key` is a tenant, or also an address if requests are counted by address. */
 export interface Account<Key extends string = TenantRef, Shared = never> {
   readonly key: Key
   held: number
@@ -83,7 +83,10 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
     if (rises && this.waiters > 0) this.serve()
   }
 
-  /** Ends the wait of the account's first waiter, for a place that the account has. Returns its `shared`; undefined if it cannot share. */
+  /**
+   * Removes the account's first waiter, which then shares a place that the account already holds. Returns its `shared`; undefined, and
+   * removes none, if it cannot share.
+   */
   join (account: Account<Key, Shared>): Shared | undefined {
     const [waiter] = account.waiting ?? []
     if (waiter?.shared === undefined) return undefined

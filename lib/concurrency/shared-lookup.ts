@@ -9,8 +9,8 @@ const slowMs = 1000 // for a lookup, after which the name counts as slow until i
 
 /**
  * Looks a name up once at a time for all callers, and slow names one after the other. The system's resolver runs few lookups at a time,
- * and each takes 10 s or more if a name server does not answer: otherwise calls to one such service would keep other services, Redis and
- * the database without addresses.
+ * and each takes 10 s or more if a name server does not respond. Without this limit, one unresponsive name server would block the lookups
+ * of other services, Redis and the database.
  */
 export function sharedLookup (ask: Lookup, now: () => number = () => performance.now()): Lookup {
   const running = new Map<string, ReturnType<Lookup>>()
@@ -42,7 +42,7 @@ export function sharedLookup (ask: Lookup, now: () => number = () => performance
 
 export const askSystem = sharedLookup(async (hostname) => (await dns.lookup(hostname, { all: true })).map(({ address }) => address))
 
-/** The same as the `lookup` of a connection. */
+/** `askSystem` as the `lookup` option of `net.connect`. */
 export const lookupForSocket: LookupFunction = (hostname, { all }, callback) => {
   askSystem(hostname).then((found) => {
     const addresses = found.map((address) => ({ address, family: isIP(address) }))

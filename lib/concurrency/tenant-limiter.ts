@@ -1,4 +1,4 @@
-/** Limits how many requests wait for other services: a slow one uses up only the places, connections and memory of its tenant. */
+/** Limits how many requests wait for other services: a slow service occupies only its tenant's share of places, connections and memory. */
 import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'

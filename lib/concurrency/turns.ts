@@ -1,4 +1,4 @@
-/** Long work that may arrive in floods: a limited number at once, the rest in turns, one for each tenant. */
+/** Queues long-running work that arrives in bursts. At most `max` run at once, and waiting tenants take turns. */
 import type { TenantRef } from '../identity/tenant-ref.js'
 import { type Account, FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'

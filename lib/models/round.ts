@@ -14,7 +14,7 @@ export interface ToolCall {
   readonly input: string
 }
 
-/** The received part of a response, at any time. */
+/** The part of a response received so far. */
 export class Received {
   text = ''
   #toolInput = ''
@@ -67,7 +67,7 @@ export class Received {
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
         break
       case 'error':
-        // An error of the SDK, which cannot read the response. What the provider itself sends is no Error.
+        // An error of the SDK, which cannot read the response. Errors that the provider sends are not instances of `Error`.
         if (part.error instanceof Error) throw unreadable(part.error, 'a complete stream of server-sent events')
         throw failure('providerFailed', { message: 'The provider ended its response with an error' })
     }

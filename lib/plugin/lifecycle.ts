@@ -30,7 +30,10 @@ export interface Stopping {
 /** The options of `Fastify(...)` for the plugin stop: requests in the last moment before the server closes still reach it. */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
-/** Runs the work once when the app begins to stop, or running requests must end, before it closes. Works without the plugin stop. */
+/**
+ * Runs the work once before the app closes: when the stop begins (`signal`), or when running requests must end (`ending`). Works
+ * without the plugin stop.
+ */
 export function whenStopping (app: FastifyInstance, work: () => Promise<void>, phase: 'signal' | 'ending' = 'signal'): void {
   let ended: Promise<void> | undefined
   const begin = () => {
@@ -50,7 +53,7 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>, p
   app.addHook('onClose', async () => await ended)
 }
 
-/** Not `stopping`: proxies send such a request to another server, and this one may have written already. */
+/** Not the error `stopping`: a proxy would retry on another server, although this request may already have written. */
 export function stoppedBefore (service: string): Error {
   return failure('providerTimeout', { message: `The server stopped before ${service} had responded; try again` })
 }
@@ -60,7 +63,8 @@ export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<
   let isStopping = false
   let end: (() => Promise<void>) | undefined
   app.addHook('onReady', async () => {
-    // Other plugins may become ready after this hook. At this moment `ready` of a context below the app throws, outside of any promise.
+    // Other plugins may become ready after this hook. The root is used because `ready()` of a child context would throw here, outside any
+    // promise.
     rootOf(app).ready().then(() => {
       if (!isStopping) end = start()
     }, () => {})

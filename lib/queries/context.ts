@@ -26,7 +26,7 @@ export interface QueryContext extends TemplateContext {
   readonly pagination: { readonly defaultLimit: number, readonly maxLimit: number, readonly defaultOffset: number }
   /** A list accepts `limit` and `offset` from the query string. Default: only the configured ones. */
   readonly callerPages?: boolean
-  /** The route, such as `GET /articles`, whose list can have cursor pages. Default: none, also if the route has several lists. */
+  /** The route, such as `GET /articles`, whose list can have cursor pages. Undefined if the route has several queries. */
   readonly listRoute?: string
   /** The excluded fields of the route; the query adds its own. */
   readonly excludeFields: readonly string[]

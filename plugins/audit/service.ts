@@ -11,7 +11,7 @@ import { type AuditFilter, type AuditPage, readAudit } from './store.js'
 export interface Audit {
   /** Adds an entry with the current time; none for an unknown tenant, or one that is being deleted. Throws for an unknown action. */
   record(entry: Omit<AuditEntry, 'at' | 'tenant'> & { readonly tenant: string }): Promise<void>
-  /** The newest first: a tenant's as far back as its plan keeps them, the platform's own as long as they are kept. */
+  /** Returns the newest entries first. Plans limit the age of a tenant's entries; `retentionDays` limits the platform's. */
   page(filter: AuditFilter, page: Page): Promise<AuditPage>
 }
 

@@ -162,7 +162,7 @@ export function scannerAddress (text: string): ScannerAddress {
 
 const table = 'tenantry.files'
 
-/** By the clock of the database: those of several servers may differ. */
+/** Uses the database's clock, because servers' clocks may differ. */
 const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
 
 const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`

@@ -96,7 +96,7 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
         const bytes = Buffer.byteLength(response.body)
         if (bytes <= maxResponseBytes) quota.keep(holding.tenant, isAnonymous, bytes)
         if (isKept) return
-        // Marked as written even without a response, so that the key is not free.
+        // Marks the key as written even without a response, so that a retry cannot run the request again.
         await quietly(store.run(holding, keeping(response) ?? lostStatement(holding)))
       },
       failed: () => quietly(store.release(holding))

@@ -34,8 +34,8 @@ export interface Mail {
   requireConfigured(): void
   readonly isConfigured: boolean
   /**
-   * Sends the mail later, with retries. The link is created when the mail is sent, so jobs contain no token. `Links.issue` decides then
-   * whether there is a receiver, so that this call does the same work for every address.
+   * Queues the mail, which is retried. The job creates the link, so no token is stored in the queue. The job also looks up the receiver,
+   * so this call does the same work for every address.
    */
   post(mail: PostedMail, transaction?: SystemTransaction): Promise<void>
   readonly links: Links
@@ -47,7 +47,7 @@ export interface PostedMail {
   readonly tenant: Owner
   /** In lower case. */
   readonly email: string
-  /** false: the tenant does not exist. The work is the same, and no mail is sent. Default: true. */
+  /** False if the tenant does not exist. The job is still queued, but sends nothing. Default: true. */
   readonly exists?: boolean
   readonly actor: Actor
 }
@@ -108,7 +108,7 @@ export function createMail (
 function readMail ({ kind: given, tenant, email, exists, actor }: Job['data']): PostedMail {
   const kind = mailKinds.find((known) => known === given)
   if (kind === undefined || typeof tenant !== 'string' || typeof email !== 'string') {
-    throw new Error('the data of the job is not the data of a mail')
+    throw new Error('invalid mail job: expected `kind`, `tenant` and `email`')
   }
   const { userId, address }: Partial<Record<string, unknown>> = Object(actor)
   return {

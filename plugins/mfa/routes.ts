@@ -55,7 +55,7 @@ const Status = named('MfaStatus', Type.Object({ enabled: Type.Boolean(), backupC
 const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
 
-/** A key is not a person, and has no phone. */
+/** API keys have no second factor, so only bearer tokens are accepted. */
 const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
 
 export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
@@ -119,7 +119,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
 
   app.get('/mfa/backup-codes', {
     ...route,
-    // It changes the stored codes.
+    // A HEAD request would replace the codes.
     exposeHeadRoute: false,
     schema: {
       ...shared,
@@ -145,7 +145,9 @@ function userOf (request: FastifyRequest): User {
   return { tenant: tenantOfCaller(request), id: callerOf(request).sub }
 }
 
-/** With the address of the platform's administrators too: they act on themselves, whichever tenant they name. */
+/**
+ * Includes the address of platform administrators, because they change their own account whichever tenant the request names.
+ */
 function actorIn (request: FastifyRequest) {
   return actorOf({ auth: request.auth, ip: request.ip })
 }

@@ -1,4 +1,4 @@
-/** Roles of tenants: the permissions of the role of a token, and the endpoints under `/tenant/rbac`. */
+/** Tenants' roles: resolves the permissions of a token's role, and adds the endpoints under `/tenant/rbac`. */
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'

@@ -8,10 +8,10 @@ export type Counted = 'api_calls' | 'bandwidth_bytes'
 export type Reserved = 'llm_tokens' | 'ai_cost' | 'storage_bytes'
 /** `storage_bytes` is a gauge; the others are counted by day and month (UTC). */
 export type Counter = Counted | Reserved
-/** Resources that are open at a time. */
+/** Counts of concurrently open resources. */
 export type Gauge = 'connections' | 'rooms' | 'entities_watched'
 
-/** The maximum amount: beyond it JSON numbers are no longer exact. A sum that would exceed it stays at it. */
+/** The maximum amount: beyond it JSON numbers are no longer exact. Sums are capped at it. */
 export const maxAmount = Number.MAX_SAFE_INTEGER
 
 export const microPerUSD = 1_000_000

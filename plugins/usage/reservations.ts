@@ -15,7 +15,7 @@ import { dayOf, total } from './periods.js'
 import type { Ending, UsageStore } from './store.js'
 
 const maxSettled = 1000 // per statement
-export const maxUncertain = 10_000 // reservations to release later; more that may have been written end with the instance
+export const maxUncertain = 10_000 // reservations of unknown outcome to release later; any beyond this number end with the instance
 const summed = ['llm_tokens', 'ai_cost'] as const
 
 /** An amount that an operation may use. The first call of either method ends it; later calls have no effect. */

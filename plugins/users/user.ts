@@ -19,12 +19,12 @@ export interface User {
   readonly role: string
   /** `disabled` users cannot log in. */
   readonly status: 'active' | 'disabled'
-  /** The user has proven to receive mail at the address. */
+  /** The user has confirmed the address. */
   readonly emailVerified: boolean
   readonly createdAt: Date
 }
 
-/** The role of users without another one. */
+/** The default role. */
 export const defaultRole = 'user'
 
 /** The maximum length in SMTP (RFC 5321, 4.5.3.1.3). */

@@ -23,8 +23,8 @@ const maxOfPlatform = 16 // of the platform's webhooks
 const maxOfLine = 8 // of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxEach = 4 // deliveries of a line per look
 const idlePauseMs = 5000 // between looks without a notice: deliveries of processes that have died
-const busyPauseMs = 50 // while another process creates deliveries,
-const blockedPauseMs = 250 // and while due deliveries have no free slot; the end of an attempt wakes it sooner
+const busyPauseMs = 50 // while another process creates deliveries
+const blockedPauseMs = 250 // while due deliveries have no free slot; the end of an attempt ends the pause
 const handingBackMs = 500
 
 export interface DispatcherParts {
@@ -110,7 +110,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     running.set(id, done)
   }
 
-  /** Never rejects. A result that cannot be written is sent again, when this process's lease ends. */
+  /** Never rejects. If a result cannot be written, the delivery is sent again after the lease ends. */
   async function make (attempt: Attempt): Promise<void> {
     if (ending.signal.aborted) return
     const fields = { delivery: attempt.id, tenant: attempt.tenant, webhook: attempt.endpoint, attempt: attempt.attempts }
@@ -126,7 +126,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   }
 
   return {
-    /** There may be something to do. */
+    /** Looks for new events and due deliveries now. */
     wake (): void {
       fanning.wake()
       taking.wake()

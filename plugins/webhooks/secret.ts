@@ -1,4 +1,4 @@
-/** Generated secrets, one for each owner, which sign for webhooks without a secret of their own. Stored encrypted, see lib/secrets. */
+/** One generated signing secret per owner, for webhooks that declare none. Stored encrypted, see lib/secrets. */
 import { randomBytes } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'

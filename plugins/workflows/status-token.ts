@@ -1,4 +1,4 @@
-/** The token that lets a caller without credentials read the status of its run. The database only has its hash. */
+/** The token that lets a caller without credentials read the status of its run. The database stores only its hash. */
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { tokenHash } from '../../lib/identity/token-hash.js'
 
