@@ -61,8 +61,8 @@ export abstract class Exchange implements Submittable {
   private client: ClientBase | null = null
   /** It was sent with the steps before it. */
   follows = false
-  /** The time when the connection began with these steps, in milliseconds. */
-  protected began = 0
+  /** The time when the connection began with these steps, in milliseconds; null before. */
+  private began: number | null = null
   protected tag = ''
 
   constructor (
@@ -71,6 +71,11 @@ export abstract class Exchange implements Submittable {
     private readonly silenceMs: number | undefined
   ) {
     this.waitingFor = steps.length
+  }
+
+  /** Milliseconds since the connection began with these steps; 0 if it was lost before. */
+  protected get ms (): number {
+    return this.began === null ? 0 : performance.now() - this.began
   }
 
   protected abstract row (fields: (string | null)[]): void
@@ -173,7 +178,7 @@ export class TextExchange extends Exchange {
   }
 
   protected settle (error: unknown): void {
-    this.done(error, this.value, performance.now() - this.began)
+    this.done(error, this.value, this.ms)
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import { test } from 'tap'
 import type { Engine, Statement } from '../../../lib/database/engine.js'
-import { maxCharacters, maxStatements } from '../../../lib/database/wire-query.js'
+import { maxCharacters, maxStatements, TextExchange } from '../../../lib/database/wire-query.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
@@ -121,4 +121,12 @@ test('statements that another user of the session prepared or closed cause no fa
   await run(engine, 'deallocate all')
   t.strictSame(await use(engine, numbered('t_', 1), 2), ['1', '1'])
   t.strictSame(await preparedIn(engine), ['t_1'])
+})
+
+test('a statement whose connection is lost before its turn took no time', (t) => {
+  const took: number[] = []
+  const exchange = new TextExchange([{ text: 'select 1', values: [] }], undefined, (_error, _value, ms) => took.push(ms))
+  exchange.handleError(new Error('Connection terminated'))
+  t.strictSame(took, [0])
+  t.end()
 })
