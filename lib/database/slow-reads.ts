@@ -15,6 +15,7 @@ const slower = 4 // a slow statement takes at least this many times the mean of 
 const weight = 0.1 // of a new value in a moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
 const remembered = 20 // quick runs until a statement is no longer slow
+const rememberedMs = 30_000 // ms without a slow run until a statement is no longer slow, since some never run quickly
 const maxBytes = 67_108_864 // of known statements of all tenants
 const maxBytesOfTenant = 1_048_576
 const bytesOfTenant = 1024 // without its statements
@@ -38,6 +39,8 @@ interface Known {
   readonly isRead: boolean
   /** The remaining quick runs until it is no longer slow; 0 if it is not, and for writes. */
   quickRuns: number
+  /** The end of its last slow run. */
+  slowAt: number
   /** The moving average of its time alone on a connection, in milliseconds. */
   ms: number
 }
@@ -57,8 +60,15 @@ class TenantReads {
     this.within = new Places(atOnce, timeoutMs)
   }
 
+  /** The quick runs until the statement is no longer slow; undefined if it is not known. */
+  quickRunsOf (text: string, now: () => number): number | undefined {
+    const known = this.known.get(text)
+    if (known !== undefined && known.quickRuns > 0 && now() - known.slowAt > rememberedMs) known.quickRuns = 0
+    return known?.quickRuns
+  }
+
   add (text: string): Known {
-    const added = { isRead: isRead(text), quickRuns: 0, ms: shortMs }
+    const added = { isRead: isRead(text), quickRuns: 0, slowAt: -Infinity, ms: shortMs }
     this.known.set(text, added)
     this.bytes += bytesOf(text)
     for (const oldest of this.known.keys()) {
@@ -110,7 +120,7 @@ export class SlowReads {
     if (tenant === serverRef) return start(null)
     const reads = this.#readsOf(tenant)
     const { slow, first } = reads[kind]
-    const quickRuns = reads.known.get(text)?.quickRuns
+    const quickRuns = reads.quickRunsOf(text, this.#now)
     if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
     if (quickRuns !== undefined) {
       if (!this.#isBeside(tenant, this.#now())) return start(null)
@@ -126,7 +136,7 @@ export class SlowReads {
 
   /** Whether a statement that needed no place needs one now. It may have become slow while it waited for a connection. */
   needsPlace (tenant: TenantRef, text: string): boolean {
-    const quickRuns = this.#tenants.get(tenant)?.known.get(text)?.quickRuns
+    const quickRuns = this.#tenants.get(tenant)?.quickRunsOf(text, this.#now)
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
@@ -137,7 +147,7 @@ export class SlowReads {
 
   /** Whether the read may have to wait for a place. */
   limits (tenant: TenantRef, text: string): boolean {
-    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.known.get(text)?.quickRuns !== 0
+    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.quickRunsOf(text, this.#now) !== 0
   }
 
   /** Runs the statement of a transaction when it may run; rejects with `databaseBusy` after the timeout. */
@@ -159,7 +169,7 @@ export class SlowReads {
       const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
       const known = this.#knownOf(tenant, text)
       if (!follows) known.ms += weight * (ms - known.ms)
-      if (isSlow && known.isRead) known.quickRuns = remembered
+      if (isSlow) markSlow(known, now)
       else if (known.quickRuns > 0 && ms < quickMs) known.quickRuns--
     }
     place?.leave()
@@ -188,7 +198,7 @@ export class SlowReads {
         const began = this.#now()
         timer = setTimeout(() => {
           const now = this.#now()
-          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#knownOf(tenant, text).quickRuns = remembered
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) markSlow(this.#knownOf(tenant, text), now)
           leave()
         }, slowMs)
       },
@@ -238,6 +248,12 @@ export class SlowReads {
   #isBeside (tenant: TenantRef, now: number): boolean {
     return now - this.#otherThan(tenant).at <= besideMs
   }
+}
+
+function markSlow (known: Known, now: number): void {
+  if (!known.isRead) return
+  known.quickRuns = remembered
+  known.slowAt = now
 }
 
 function bytesOf (text: string): number {

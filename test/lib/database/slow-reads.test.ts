@@ -148,6 +148,23 @@ test('a slow read is forgotten after twenty fast runs', (t) => {
   t.end()
 })
 
+test('a slow read is forgotten 30 s after its last slow run, also if it is never quick', (t) => {
+  const { run, enter, running, pass } = statements(t)
+  const begin = () => {
+    run(1, b, quick)
+    enter(5, a, slow)
+    return running(a, slow)
+  }
+  run(1, b, quick)
+  run(50, a, slow)
+  for (let time = 0; time < 100; time++) run(8, a, slow)
+  pass(29_000)
+  t.equal(begin(), 2)
+  pass(1000)
+  t.equal(begin(), 7, 'the five new ones need no place')
+  t.end()
+})
+
 test('the known reads of all tenants take at most 64 MB, and those of one tenant at most 1 MB', (t) => {
   const { reads, run, enter, running } = statements(t)
   const size = 100_000
