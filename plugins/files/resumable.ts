@@ -16,6 +16,7 @@ import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
 import { keyOf } from './store.js'
 import type { StoredFile, Uploader } from './types.js'
+import { createUploadLocks } from './upload-locks.js'
 import { type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 /** The caller of a request, and its upload. */
@@ -169,6 +170,7 @@ async function createServer (
   return new Server({
     path: '/files/resumable',
     datastore: new Store(),
+    locker: createUploadLocks(),
     disableTerminationForFinishedUploads: true,
     allowedOrigins: () => false,
     namingFunction: (request) => keyOfCall(callOf(request)),

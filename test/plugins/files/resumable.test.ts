@@ -242,6 +242,26 @@ test('requests of resumable uploads count as uploads that run at a time', async 
   t.equal((await send(ada, url, 0, 'hello')).status, 204)
 })
 
+test('few requests wait for an upload whose request sends no bytes', async (t) => {
+  const { app, as } = await open(t)
+  const ada = as('acme')
+  const url = urlOf(await announce(ada, 1000))
+  const idle = httpRequest(ada.origin + url, {
+    method: 'PATCH',
+    headers: { ...ada.headers, ...octets, 'upload-offset': '0', 'content-length': '1000' }
+  })
+  idle.on('error', () => {}).flushHeaders()
+  await until('the request holds the lock', async () => {
+    const { rows } = await sql`select from tenantry.file_parts`.execute(app.db)
+    return rows.length === 1
+  })
+  const heads = await Promise.all(Array.from({ length: 40 }, () => ada.ask(`HEAD ${url}`, { headers: version })))
+  const statuses = heads.map(({ status }) => status)
+  t.same([...new Set(statuses)].sort(), [200, 409])
+  idle.destroy()
+  t.equal(await offsetOf(ada, url), '0')
+})
+
 test('bytes that arrive while another server cancels their upload leave no object', async (t) => {
   const { app, one, other, folder } = await openTwo(t)
   const url = urlOf(await announce(one, 10))
