@@ -27,7 +27,8 @@ const keptPerByte = 2
 
 /** An image, with access to its bytes or a range of them. */
 export interface MadeImage extends Pick<Transform, 'contentType' | 'size' | 'sha256'> {
-  readonly bytes: (range?: ByteRange) => Promise<Readable | null>
+  /** A stream of a stored image, and otherwise a buffer, so that the response counts with its size. */
+  readonly bytes: (range?: ByteRange) => Promise<Readable | Buffer | null>
 }
 
 export type Transforms = ReturnType<typeof createTransforms>
@@ -67,8 +68,9 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
         log.warn({ err, tenant, file: id }, 'a transformed image could not be stored; the next request transforms it again')
       })
     }
-    const part = ({ start, end }: ByteRange) => bytes.subarray(start, end + 1)
-    return { ...made, bytes: async (range) => Stream.from([range === undefined ? bytes : part(range)]) }
+    // A view would keep the whole image in memory.
+    const part = ({ start, end }: ByteRange) => Buffer.from(bytes.subarray(start, end + 1))
+    return { ...made, bytes: async (range) => range === undefined ? bytes : part(range) }
   }
 
   /** Stores nothing if there is no room. */

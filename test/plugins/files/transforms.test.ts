@@ -14,6 +14,7 @@ import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
+import { requestText, slowReader } from '../responses/slow-readers.js'
 import { file, MB, onDisk, open, type Opened, plans, storage, type User, userOf } from './app.js'
 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
@@ -270,4 +271,28 @@ test('a caller who cannot read a file gets no image of it, and a signed URL incl
   t.match([made.status, (await sharp(made.bytes).metadata()).width], [200, 10])
   const wrong = String(signed.body['url']).replace(/signature=.{4}/, 'signature=AAAA')
   refused(t, await stranger.ask(`GET ${wrong}&width=10`), 403, 'URL_SIGNATURE_INVALID')
+})
+
+test('an image that is not stored counts with its size for the unread bytes of its tenant', async (t) => {
+  const opened = await open(t, { server: { maxUnsentBytes: MB } })
+  const { app, origin, as } = opened
+  const ada = as('acme')
+  // Too large in relation to its file to be stored.
+  const { id, url } = await uploaded(ada, Promise.resolve(file(await noise(2400).jpeg({ quality: 30 }).toBuffer(), 'a.jpg', 'image/jpeg')))
+  const { pathname } = new URL(url, origin)
+  const slow = await slowReader(t, origin, requestText('GET', `${pathname}?format=png`, ada.headers))
+  await until('it is held', () => app.responses.unsentBytes > 0)
+  const size = Number((await ada.ask(`HEAD ${url}?format=png`)).headers['content-length'])
+  t.ok(size > MB, `${size} bytes`)
+  t.equal(app.responses.unsentBytes, size)
+  t.match(await ada.ask(`GET ${url}?format=png`), { status: 429, body: { code: 'TENANTRY_RESPONSES_UNREAD' } })
+  slow.socket.destroy()
+  await until('nothing is held', () => app.responses.unsentBytes === 0)
+
+  const part = await ada.ask(`GET ${url}?format=png`, { headers: { range: 'bytes=10-99' } })
+  const whole = await ada.ask(`GET ${url}?format=png`)
+  t.same([part.status, part.bytes, whole.bytes.length], [206, whole.bytes.subarray(10, 100), size])
+  const made = await serviceOf(opened, Promise.resolve()).transforms.of(await fileOf(app, 'acme', id), { format: 'png' })
+  const bytes = await made?.bytes({ start: 0, end: 99_999 })
+  t.equal(Buffer.isBuffer(bytes) && bytes.buffer.byteLength, 100_000, 'a part does not keep the whole image in memory')
 })
