@@ -39,7 +39,10 @@ export function transformName ({ width, height, fit, format, quality }: ImageTra
   return parts.length === 0 ? null : parts.map((part) => part.join('-')).join('_')
 }
 
-/** Throws `badRequest` for an image that is unreadable or above 50 megapixels, and an error that names the package if sharp is missing. */
+/**
+ * Throws `badRequest` for an image that is unreadable or above 50 megapixels, and for a size with a side above 4,096 pixels. Throws an
+ * error that names the package if sharp is missing.
+ */
 export async function transformImage (
   original: Readable,
   { width, height, fit = 'cover', format, quality }: ImageTransform
@@ -53,10 +56,15 @@ export async function transformImage (
   try {
     // Reads one page: of an animation, the first image remains.
     const image = sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', pages: 1 })
-    const { format: found, width: sourceWidth, height: sourceHeight, pages = 1 } = await image.metadata()
+    const { format: found, width: sourceWidth, height: sourceHeight, pages = 1, autoOrient } = await image.metadata()
     if (!imageTypes.has(`image/${found === 'heif' ? 'avif' : found}`)) throw new Error(`sharp reads it as ${found}`)
     if (sourceWidth * sourceHeight * pages > maxPixels) {
       throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
+    }
+    if (longestSide(autoOrient, { width, height, fit }) > maxSide) {
+      throw failure('badRequest', {
+        message: `The image would have more than ${maxSide} pixels on a side: choose a smaller \`width\` or \`height\`, or another \`fit\``
+      })
     }
     const target = format ?? (found === 'gif' ? 'png' : found === 'heif' ? 'avif' : found)
     const result = image.autoOrient().resize({ width, height, fit, withoutEnlargement: width === undefined && height === undefined })
@@ -66,6 +74,15 @@ export async function transformImage (
     if (error instanceof Error && 'statusCode' in error) throw error
     throw failure('badRequest', { message: 'The file is not an image that can be transformed', cause: error })
   }
+}
+
+/** The longest side of a resized image, in pixels; 0 if it keeps its size. */
+function longestSide (source: { readonly width: number, readonly height: number }, { width = 0, height = 0, fit }: ImageTransform): number {
+  if (width > 0 && height > 0 && fit !== 'outside') return Math.max(width, height)
+  if (width === 0 && height === 0) return 0
+  // `fill` keeps the side that is not given.
+  if (fit === 'fill') return Math.max(width || source.width, height || source.height)
+  return Math.round(Math.max(source.width, source.height) * Math.max(width / source.width, height / source.height))
 }
 
 async function bytesOf (original: Readable): Promise<Buffer> {

@@ -71,6 +71,38 @@ t.test('rejects an animation whose frames together are too large', async (t) => 
   })
 })
 
+t.test('rejects a size whose other side would be too large', async (t) => {
+  const strip = await sample(10, 2000).png().toBuffer()
+  const turned = await sample(10, 2000).withMetadata({ orientation: 6 }).jpeg().toBuffer()
+  const message = 'The image would have more than 4096 pixels on a side: choose a smaller `width` or `height`, or another `fit`'
+  const tooLarge = [
+    [strip, { width: 21 }],
+    [strip, { width: 1024, height: 1, fit: 'outside' }],
+    [strip, { width: 21, fit: 'inside' }],
+    [turned, { height: 21 }],
+    [turned, { width: 1, height: 21, fit: 'outside' }],
+    [await sample(10, 5000).png().toBuffer(), { width: 10, fit: 'fill' }]
+  ] as const
+  for (const [original, transform] of tooLarge) {
+    await t.rejects(transformImage(stream(original), transform), { ...refused, message }, JSON.stringify(transform))
+  }
+  const accepted = [
+    [strip, { width: 20 }, { width: 20, height: 4000 }],
+    [strip, { width: 1024, height: 1024 }, { width: 1024, height: 1024 }],
+    [strip, { width: 1024, height: 20, fit: 'inside' }, { height: 20 }],
+    [strip, { width: 20, height: 20, fit: 'outside' }, { width: 20, height: 4000 }],
+    [strip, { width: 1024, height: 10, fit: 'contain' }, { width: 1024, height: 10 }],
+    [strip, { width: 21, fit: 'fill' }, { width: 21, height: 2000 }],
+    [turned, { height: 20 }, { width: 4000, height: 20 }],
+    [turned, { width: 21 }, { width: 21, height: 1 }],
+    [await sample(10, 5000).png().toBuffer(), { format: 'webp' }, { width: 10, height: 5000 }]
+  ] as const
+  for (const [original, transform, expected] of accepted) {
+    const { bytes } = await transformImage(stream(original), transform)
+    t.match(await sharp(bytes).metadata(), expected, JSON.stringify(transform))
+  }
+})
+
 t.test('without the package sharp the original is closed', async (t) => {
   const { output } = await runProgram(t, 'test/programs/without-sharp.ts')
   t.match(output, /must install the package "sharp"\nended/)
