@@ -4,6 +4,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { writeDeleted } from './events.js'
 import type { FileParts } from './parts.js'
 import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
+import { longestTurn, sweepRound } from './sweep-turns.js'
 import type { Transforms } from './transforms.js'
 import type { StoredFile, Uploader } from './types.js'
 import type { UploadParts } from './uploads.js'
@@ -14,13 +15,15 @@ const leaseMs = 300_000 // ms for which other servers leave removed rows alone
 interface RemovalParts extends Pick<UploadParts, 'objects' | 'store' | 'dbFor' | 'usage' | 'emitter' | 'now' | 'log'> {
   readonly parts: Pick<FileParts, 'remove'>
   readonly transforms: Pick<Transforms, 'deleteObjects'>
+  /** Milliseconds for which the sweep works on the files of a tenant before it works on those of others. Default: 5,000. */
+  readonly turnMs?: number
 }
 
 type Remover = Pick<Uploader, 'actor' | 'depth'>
 
 export type Removal = ReturnType<typeof createRemoval>
 
-export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
+export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log, turnMs = longestTurn }: RemovalParts) {
   /** Returns the id of the file; null if it is in none of the states. */
   async function remove (tenant: Owner, given: string, states: readonly FileStatus[], by: Remover | null): Promise<string | null> {
     const at = new Date(now())
@@ -55,8 +58,37 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     if (id !== null) await purge(tenant, id)
   }
 
-  const warn = ({ tenant, id }: Pick<StoredFile, 'tenant' | 'id'>) => (err: unknown) =>
+  function warn ({ tenant, id }: Pick<StoredFile, 'tenant' | 'id'>, err: unknown): void {
     log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
+  }
+
+  /** Returns whether another round should follow. */
+  async function removeExpired (signal: AbortSignal | undefined): Promise<boolean> {
+    let after: ExpiredFile | undefined
+    return await sweepRound({
+      async next (skipped) {
+        const expired = await store.expired(new Date(now()), after, skipped, perPage)
+        after = expired.at(-1)
+        return expired
+      },
+      // Another server may have removed the file, or its upload may have completed.
+      work: (row) => drop(row.tenant, row.id, [row.status]),
+      failed: warn,
+      turnMs,
+      signal
+    })
+  }
+
+  /** Deletes the objects of removed files. Returns whether another round should follow. */
+  async function purgeRemoved (signal: AbortSignal | undefined): Promise<boolean> {
+    return await sweepRound({
+      next: (skipped) => store.claimRemoved(new Date(now()), new Date(now() + leaseMs), skipped, perPage),
+      work: (row) => purge(row.tenant, row.id),
+      failed: warn,
+      turnMs,
+      signal
+    })
+  }
 
   return {
     drop,
@@ -73,24 +105,10 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
 
     /** Removes expired files, uploads whose process ended, and the objects of removed files. Ends early at the signal. */
     async sweep (signal?: AbortSignal): Promise<void> {
-      for (let after: ExpiredFile | undefined, isMore = true; isMore;) {
-        const expired = await store.expired(new Date(now()), after, perPage)
-        // Another server may have removed the file, or its upload may have completed.
-        for (const row of expired) {
-          if (signal?.aborted === true) return
-          await drop(row.tenant, row.id, [row.status]).catch(warn(row))
-        }
-        after = expired.at(-1)
-        isMore = expired.length === perPage
-      }
       for (let isMore = true; isMore;) {
-        const at = now()
-        const removed = await store.claimRemoved(new Date(at), new Date(at + leaseMs), perPage)
-        for (const row of removed) {
-          if (signal?.aborted === true) return
-          await purge(row.tenant, row.id).catch(warn(row))
-        }
-        isMore = removed.length === perPage
+        const leftExpired = await removeExpired(signal)
+        const leftRemoved = await purgeRemoved(signal)
+        isMore = leftExpired || leftRemoved
       }
     },
 

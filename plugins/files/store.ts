@@ -150,20 +150,29 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
         .where(sql<boolean>`(upload_until is null or upload_until <= ${at})`).execute()
     },
 
-    /** Expired rows after `after`, except removed ones. Their expiry stays unchanged: a later time would make them readable again. */
-    async expired (at: Date, after: ExpiredFile | undefined, limit: number): Promise<ExpiredFile[]> {
+    /**
+     * Expired rows after `after`, except removed ones and those of the tenants `without`. Their expiry stays unchanged: a later time would
+     * make them readable again.
+     */
+    async expired (at: Date, after: ExpiredFile | undefined, without: readonly Owner[], limit: number): Promise<ExpiredFile[]> {
       const rest = after === undefined
         ? sql`true`
         : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
       const { rows } = await sql<ExpiredFile>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
-        where expires_at <= ${at} and status <> 'removed' and ${rest} order by expires_at, tenant_id, id limit ${limit}`.execute(db)
+        where expires_at <= ${at} and status <> 'removed' and tenant_id <> all(${without}::text[]) and ${rest}
+        order by expires_at, tenant_id, id limit ${limit}`.execute(db)
       return rows
     },
 
-    /** Claims removed rows, whose objects this server deletes. Other servers see the rows again after `until`. */
-    async claimRemoved (at: Date, until: Date, limit: number): Promise<Pick<ExpiredFile, 'tenant' | 'id'>[]> {
+    /**
+     * Claims removed rows, except those of the tenants `without`. This server deletes their objects; other servers see the rows again after
+     * `until`.
+     */
+    async claimRemoved (at: Date, until: Date, without: readonly Owner[], limit: number): Promise<Pick<ExpiredFile, 'tenant' | 'id'>[]> {
       const { rows } = await sql<Pick<ExpiredFile, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
-        from (select tenant_id, id from tenantry.files where expires_at <= ${at} and status = 'removed' order by expires_at limit ${limit} for update skip locked) e
+        from (select tenant_id, id from tenantry.files
+          where expires_at <= ${at} and status = 'removed' and tenant_id <> all(${without}::text[])
+          order by expires_at limit ${limit} for update skip locked) e
         where f.tenant_id = e.tenant_id and f.id = e.id returning f.tenant_id as tenant, f.id`.execute(db)
       return rows
     }
