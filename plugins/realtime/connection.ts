@@ -5,17 +5,15 @@ import { accountOfTenant, turns } from '../../lib/concurrency/event-loop-yielder
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { addressAccount, addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { whileTrue } from '../../lib/realtime/drain.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
+import { drain, littleUnsentBytes, maxUnsentBytes } from '../../lib/realtime/unsent.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
-const maxUnsentBytes = 1_048_576
-const littleUnsentBytes = 262_144
 const maxGatheredBytes = 65_536 // of one write
 const lingerMs = 5000 // ms for the closing handshake
 const maxWaiting = 16 // messages about rooms; no more are read meanwhile
@@ -79,10 +77,15 @@ export function serveConnection (
   const outlet: Outlet = {
     send (text) {
       if (isEnded) return
-      if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'The client did not read its messages')
+      if (socket.bufferedAmount > maxUnsentBytes) return endSlow()
       write(text)
     },
-    drained: () => whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes),
+    get isBehind () {
+      return socket.bufferedAmount > littleUnsentBytes
+    },
+    async drained () {
+      if (!await drain(() => isEnded ? 0 : socket.bufferedAmount)) endSlow()
+    },
     close: end,
     bytes: 0
   }
@@ -97,6 +100,10 @@ export function serveConnection (
     socket.resume()
     socket.close(code, reason.slice(0, 120))
     setTimeout(() => socket.terminate(), lingerMs).unref()
+  }
+
+  function endSlow (): void {
+    end(closeCodes.tooSlow, 'The client did not read its messages')
   }
 
   function release (): void {

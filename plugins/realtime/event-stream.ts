@@ -6,8 +6,8 @@ import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { whileTrue } from '../../lib/realtime/drain.js'
 import { roomName } from '../../lib/realtime/messages.js'
+import { drain, littleUnsentBytes, maxUnsentBytes } from '../../lib/realtime/unsent.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
@@ -16,8 +16,6 @@ import type { Core } from './service.js'
 import { retryAfterMs } from './sockets.js'
 import { closeCodes, type Outlet, type WatchRequest } from './types.js'
 
-const maxUnsentBytes = 1_048_576
-const littleUnsentBytes = 262_144
 const commentMs = 15_000 // ms; proxies close idle connections
 const lingerMs = 5000 // ms for the client to read the rest of a stream that has ended
 const maxPosition = Number.MAX_SAFE_INTEGER
@@ -125,7 +123,12 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
         const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
         write(`event: ${type}\n${id}${eventData(text)}`)
       },
-      drained: () => whileTrue(() => !isEnded && raw.writableLength > littleUnsentBytes),
+      get isBehind () {
+        return raw.writableLength > littleUnsentBytes
+      },
+      async drained () {
+        if (!await drain(() => isEnded ? 0 : raw.writableLength)) endSlow()
+      },
       close (code) {
         if (isEnded) return
         if (hasBegun) {
@@ -147,12 +150,13 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
       else end()
       return
     }
-    if (raw.writableLength > maxUnsentBytes) {
-      end()
-      socket.destroy()
-      return
-    }
+    if (raw.writableLength > maxUnsentBytes) return endSlow()
     raw.write(text)
+  }
+
+  function endSlow (): void {
+    end()
+    socket.destroy()
   }
 
   /** A client that does not read would keep the rest in memory. */

@@ -16,7 +16,6 @@ import type { Client, Watch } from './types.js'
 const pauseMs = 100 // ms between reads while there are watches: the longest part of the way from a commit to a client
 const leastPauseMs = 10 // ms between reads on a slow database
 const maxTenants = 100 // of one batch
-const replayedBytes = 131_072 // after which a replay waits until the client has read
 const sendsOfPiece = 50 // messages, or watches that are compared, before other tenants may have a turn of the event loop
 
 export interface ReaderParts {
@@ -190,8 +189,6 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
 
   async function replayNow (watch: Watch, since: number): Promise<void> {
     const watched = tableOf(watch.table)
-    const yielder = createYielder(watch.tenant)
-    const { outlet } = watch.client
     for (let cursor = since; !watch.isClosed;) {
       const group = groups.get(watch.tenant)
       if (group === undefined || watched === undefined) return
@@ -199,20 +196,30 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
         watch.isLive = true
         return
       }
-      const { changes, until } = await store.read(watch.tenant, watch.table, cursor, group.cursor)
-      let bytes = 0
-      for (const [index, stored] of changes.entries()) {
-        if (index % sendsOfPiece === sendsOfPiece - 1 && yielder.shouldYield()) await yielder.yield()
-        send(watch, new Change(stored, watched))
-        bytes += stored.record.length
-        if (bytes < replayedBytes) continue
-        bytes = 0
-        await outlet.drained()
-      }
-      if (changes.length >= sendsOfPiece) yielder.done()
-      cursor = until
-      await outlet.drained()
+      cursor = await replayPart(watch, watched, cursor, group.cursor)
+      await watch.client.outlet.drained()
     }
+  }
+
+  /**
+   * Reads and sends changes. Returns the position of the last one. If much is unsent, it drops the rest: many clients that read slowly
+   * would keep theirs in memory.
+   */
+  async function replayPart (watch: Watch, watched: WatchedTable, after: number, head: number): Promise<number> {
+    const yielder = createYielder(watch.tenant)
+    const { outlet } = watch.client
+    const { changes, until } = await store.read(watch.tenant, watch.table, after, head)
+    let last = until
+    let sends = 0
+    for (const stored of changes) {
+      if (++sends % sendsOfPiece === 0 && yielder.shouldYield()) await yielder.yield()
+      send(watch, new Change(stored, watched))
+      if (!outlet.isBehind) continue
+      last = stored.position
+      break
+    }
+    if (sends >= sendsOfPiece) yielder.done()
+    return last
   }
 
   return {

@@ -12,6 +12,7 @@ const maxBatchChanges = 100 // of one row of `realtime_changes`
 const maxBatchBytes = 262_144 // of one row, without its last change
 const maxChanges = 500 // of one read
 const maxBytes = 4_194_304 // of changes in one read; the first batch may be larger
+const maxReplayBytes = 131_072 // the same for earlier changes, which are read for each client
 const maxHeads = 1000 // of one read
 const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
 const maxCutBytes = 1024 // of those values
@@ -170,14 +171,14 @@ const standings: Statement = {
 }
 
 /**
- * Values: tenants, their cursors and heads, tables, the changes of each tenant. Batches that hold no change of the tables are skipped. A
+ * Values: tenants, their cursors and heads, tables, the changes of each tenant, the bytes of all. Batches that hold no change of the tables are skipped. A
  * head may be within a batch, while the batch is being sent to others.
  */
 const read: Statement = {
   name: 'tenantry_realtime_read',
   text: `select ${batchesSql} from (
       select *, coalesce(not lead(is_taken) over (partition by tenant order by position), false) as more from (
-        select *, nth = 1 or (count <= $5::int and sum(bytes) over (order by nth, tenant) <= ${maxBytes}) as is_taken from (
+        select *, nth = 1 or (count <= $5::int and sum(bytes) over (order by nth, tenant) <= $6::bigint) as is_taken from (
           select t.tenant, c.*, row_number() over each as nth, sum(c.position - c.first + 1) over each as count
           from unnest($1::text[], $2::bigint[], $3::bigint[]) as t (tenant, after, head), lateral (
             select position, first, bytes, changes from tenantry.realtime_changes
@@ -233,7 +234,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
   async function readAll (
     lags: readonly Lag[],
     tables: readonly string[],
-    reader: TenantRef = serverRef
+    reader: TenantRef = serverRef,
+    bytes = maxBytes
   ): Promise<ReadonlyMap<string, Batch>> {
     const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
     const text = await engine.text(read, [
@@ -241,7 +243,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
       lags.map(({ after }) => after),
       lags.map(({ head }) => head),
       tables,
-      share
+      share,
+      bytes
     ], { tenant: reader })
     const byTenant = new Map(lags.map(({ tenant, after, head }) => [tenant, { after, head, changes: [] as StoredChange[], until: head }]))
     for (const { tenant, position, more, changesBetween } of text === null ? [] : batchesIn(text)) {
@@ -285,7 +288,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
 
     /** Reads changes of the table after a position and up to `head`, in order. The tenant waits for its connections. */
     async read (tenant: Owner, table: string, after: number, head: number): Promise<Batch> {
-      const { changes, until } = (await readAll([{ tenant, after, head }], [table], tenant)).get(tenant) ?? { changes: [], until: head }
+      const batches = await readAll([{ tenant, after, head }], [table], tenant, maxReplayBytes)
+      const { changes, until } = batches.get(tenant) ?? { changes: [], until: head }
       return { changes: changes.filter((change) => change.table === table), until }
     },
 

@@ -44,7 +44,9 @@ export interface Published {
 export interface Outlet {
   /** `position`: that of the change, if the message is one. */
   send(text: string, type: string, position?: number): void
-  /** Resolves when little is unsent, or the connection has ended. */
+  /** Much is unsent. */
+  readonly isBehind: boolean
+  /** Resolves when little is unsent, or the connection has ended. Closes the connection of a client that reads nothing. */
   drained(): Promise<void>
   close(code: number, reason: string): void
   /** The bytes of messages, in both directions, that are not recorded yet. */

@@ -36,7 +36,7 @@ test('an expired token ends its connection while the key of another connection c
   })
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
-    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code), bytes: 0 }
+    const outlet = { send: () => {}, isBehind: false, drained: async () => {}, close: () => closed.push(code), bytes: 0 }
     await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), verify, count: async () => {} })
   }
   let lookUps = 0

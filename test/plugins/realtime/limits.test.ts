@@ -1,6 +1,9 @@
 /** Bounds of tenants and connections: a plan over two processes, a caller without a token, a stalled reader. */
 import { once } from 'node:events'
+import { get } from 'node:http'
+import type { Socket } from 'node:net'
 import { mock } from 'node:test'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
 import { gate } from '../../helpers/gate.js'
@@ -149,4 +152,34 @@ test('watches with filters wait for connections in the turn of their tenant, not
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { done: true } }), { type: 'ack' })
   full.open()
   await Promise.all(holding)
+})
+
+test('a client that reads none of its earlier changes is disconnected after 30 seconds', async (t) => {
+  const { app, connect: join, origin } = await open(t)
+  const first = await join('acme')
+  const { position } = await first.ask({ type: 'watch', table: 'notes' })
+  const sockets = new Set<Socket>()
+  app.server.on('connection', (socket: Socket) => sockets.add(socket))
+  const stalled = await join('acme')
+  const url = new URL(`${origin}/realtime/events?watch=notes`)
+  await sql`insert into notes (tenant_id, title) select 'acme', repeat('x', 250000) from generate_series(1, 8)`.execute(app.db)
+  await until('all are sent', () => first.messages.filter(({ type }) => type === 'change').length === 8)
+  // Like a network that takes nothing: the kernel would buffer some MB.
+  for (const socket of sockets) socket.cork()
+  app.server.on('connection', (socket: Socket) => socket.cork())
+  stalled.send({ type: 'watch', table: 'notes', since: position })
+  const stream = get(url, { headers: { authorization: `Bearer ${tokenOf('acme')}`, 'last-event-id': String(position) } })
+  stream.on('error', () => {})
+  t.teardown(() => stream.destroy())
+  const unsent = () => [...sockets].map(({ writableLength }) => writableLength)
+  await until('both are behind', () => unsent().length === 2 && unsent().every((bytes) => bytes > 262_144))
+  t.ok(unsent().every((bytes) => bytes < 800_000), 'a part of the changes')
+  const closed = Promise.all([...sockets].map((socket) => once(socket, 'close')))
+  const { now } = performance
+  t.intercept(performance, 'now', { value: () => now.call(performance) + 30_000 })
+  await until('both are closed', () => app.realtime.connections === 1)
+  for (const socket of sockets) socket.uncork()
+  t.equal((await stalled.closed).code, 4408)
+  await closed
+  t.match(await first.ask({ type: 'ping' }), { type: 'pong' }, 'the client that reads stays')
 })

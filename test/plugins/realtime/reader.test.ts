@@ -8,6 +8,7 @@ import { createReader } from '../../../plugins/realtime/reader.js'
 import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
 import { type ChangeStore, createChangeStore } from '../../../plugins/realtime/store.js'
 import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
+import { gate } from '../../helpers/gate.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { open } from './app.js'
@@ -23,6 +24,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
     send: (text) => {
       sent.push({ tenant, text })
     },
+    isBehind: false,
     drained: async () => {},
     close: () => {},
     bytes: 0
@@ -257,4 +259,39 @@ test('a process polls for room messages from its first member to its last', asyn
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'third' })
   await until('it is received again', () => ended.heard.length === 2)
   t.same(ended.heard, ['acme first', 'acme third'], 'and not the messages in between')
+})
+
+test('earlier changes are read in small parts, and the rest of a part is dropped while the client is behind', async (t) => {
+  const { app, store, reader } = await readers(t)
+  await sql`insert into tasks (tenant_id, number, title) select 'acme', n, repeat('x', 250000) from generate_series(1, 16) n`.execute(app.db)
+  while ((await store.assignPositions('')).count > 0);
+  const reads: { readonly after: number, readonly bytes: number }[] = []
+  const own = reader({
+    ...store,
+    async read (tenant, table, after, head) {
+      const batch = await store.read(tenant, table, after, head)
+      reads.push({ after, bytes: batch.changes.reduce((sum, { record }) => sum + record.length, 0) })
+      return batch
+    }
+  })
+  const sent: Sent[] = []
+  const watch = watchOf('1', 'acme', sent)
+  const slow = gate()
+  const outlet: Outlet = {
+    ...watch.client.outlet,
+    get isBehind () {
+      return sent.length % 2 === 1
+    },
+    drained: () => slow.opened
+  }
+  const behind = { ...watch, client: { ...watch.client, outlet }, isLive: false }
+  await own.open(behind, () => {})
+  const replayed = own.replay(behind, 0)
+  await until('one is sent', () => sent.length === 1)
+  slow.open()
+  await replayed
+  t.same(sent.map(({ text }) => JSON.parse(text).position), Array.from({ length: 16 }, (_, index) => index + 1), 'each once, in order')
+  t.ok(reads.every(({ bytes }) => bytes < 800_000), `reads of ${Math.max(...reads.map(({ bytes }) => bytes))} bytes`)
+  t.match(reads.slice(0, 2), [{ after: 0 }, { after: 1 }], 'the rest of a read is dropped')
+  t.ok(behind.isLive)
 })

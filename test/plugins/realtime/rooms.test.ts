@@ -45,6 +45,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
           send (text, type) {
             if (type === 'message') log.push({ tenant, id: client.id, data: JSON.parse(text).data })
           },
+          isBehind: false,
           drained: async () => {},
           close: () => {},
           bytes: 0
