@@ -1,7 +1,11 @@
 /** Bounds of the messages that slow clients have not read. */
+import { KeyCounts } from '../concurrency/key-counts.js'
+import type { Owner } from '../identity/tenant-ref.js'
 
-/** Of a connection. Beyond it the connection is closed. */
-export const maxUnsentBytes = 1_048_576
+const maxUnsentBytes = 1_048_576 // of a connection
+const maxOfTenant = 67_108_864 // bytes of all its connections
+const maxInAll = 4 * maxOfTenant
+const uncountedBytes = 65_536 // of a connection; a client that reads has no more at the end of most turns of the event loop
 /** Of a connection. Beyond it no earlier changes are read for the client. */
 export const littleUnsentBytes = 262_144
 const pauseMs = 20 // ms between checks
@@ -18,4 +22,46 @@ export async function drain (unsent: () => number): Promise<boolean> {
     else if (performance.now() - since >= stalledMs) return false
   }
   return true
+}
+
+export type UnsentBytes = ReturnType<typeof createUnsentBytes>
+/** Those of one connection. */
+export type ConnectionBytes = ReturnType<UnsentBytes['of']>
+
+/** Counts the unsent bytes of the connections of this process. */
+export function createUnsentBytes () {
+  const byTenant = new KeyCounts<Owner>()
+
+  /** Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another. */
+  function isFull (tenant: Owner): boolean {
+    const { total, size } = byTenant
+    const ofTenant = byTenant.of(tenant)
+    return ofTenant > maxOfTenant || (total > maxInAll && ofTenant * size > maxInAll)
+  }
+
+  return {
+    /** The bytes of a new connection of the tenant. */
+    of (tenant: Owner) {
+      let own = 0
+      const count = (bytes: number): void => {
+        byTenant.add(tenant, bytes - own)
+        own = bytes
+      }
+      return {
+        /** Whether the connection, with this many unsent bytes, may send another message of this length. */
+        admits (unsent: number, length: number): boolean {
+          if (unsent <= uncountedBytes) {
+            if (own > 0) count(0)
+            return true
+          }
+          count(unsent + length)
+          if (unsent <= maxUnsentBytes && !isFull(tenant)) return true
+          count(unsent)
+          return false
+        },
+        /** All is sent, or the connection is closed. */
+        release: () => count(0)
+      }
+    }
+  }
 }

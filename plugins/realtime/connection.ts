@@ -7,7 +7,7 @@ import { addressAccount, addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { drain, littleUnsentBytes, maxUnsentBytes } from '../../lib/realtime/unsent.js'
+import { type ConnectionBytes, drain, littleUnsentBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
@@ -20,6 +20,7 @@ const maxWaiting = 16 // messages about rooms; no more are read meanwhile
 
 export interface ConnectionParts extends Pick<Identities, 'identify'> {
   readonly core: Core
+  readonly unsent: UnsentBytes
   readonly maxMessagesPerSecond: number
   /** A monotonic clock, in milliseconds. */
   readonly now: () => number
@@ -40,10 +41,12 @@ export function serveConnection (
   socket: WebSocket,
   request: FastifyRequest,
   reply: FastifyReply,
-  { core, identify, maxMessagesPerSecond, now }: ConnectionParts
+  { core, unsent, identify, maxMessagesPerSecond, now }: ConnectionParts
 ): Connection {
   const raw = request.raw.socket
   let client: Client | null = null
+  /** Its unsent bytes among those of its tenant; null without an identity. */
+  let share: ConnectionBytes | null = null
   let isEnded = false
   /** Messages wait for the identity, or for a turn. */
   let isHeld = false
@@ -77,7 +80,7 @@ export function serveConnection (
   const outlet: Outlet = {
     send (text) {
       if (isEnded) return
-      if (socket.bufferedAmount > maxUnsentBytes) return endSlow()
+      if (share?.admits(socket.bufferedAmount, text.length) === false) return endSlow()
       write(text)
     },
     get isBehind () {
@@ -169,6 +172,7 @@ export function serveConnection (
 
   async function open (identity: Identity): Promise<void> {
     if (isEnded) return
+    share = unsent.of(identity.tenant)
     try {
       const opened = await core.open(outlet, identity)
       client = opened
@@ -302,7 +306,11 @@ export function serveConnection (
   socket.on('pong', () => {
     connection.isAlive = true
   })
-  socket.on('close', release)
+  socket.on('close', () => {
+    release()
+    share?.release()
+  })
+  raw.on('drain', () => share?.release())
 
   try {
     const credential = sentCredential(request)

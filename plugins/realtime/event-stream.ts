@@ -7,7 +7,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { roomName } from '../../lib/realtime/messages.js'
-import { drain, littleUnsentBytes, maxUnsentBytes } from '../../lib/realtime/unsent.js'
+import { type ConnectionBytes, drain, littleUnsentBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
@@ -31,9 +31,10 @@ const Query = ClosedObject({
 
 export interface StreamParts extends Pick<Identities, 'identityOf'> {
   readonly core: Core
+  readonly unsent: UnsentBytes
 }
 
-export function eventStream (group: FastifyGroup, { core, identityOf }: StreamParts): void {
+export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: StreamParts): void {
   group.get('/realtime/events', {
     exposeHeadRoute: false,
     config: { access: 'user', countsWithin: true },
@@ -59,7 +60,7 @@ export function eventStream (group: FastifyGroup, { core, identityOf }: StreamPa
     const since = sinceOf(request)
     const { watch = [], room = [] } = request.query
     const requests = watch.map((text) => watchOf(text, since))
-    const stream = createStream(request, reply)
+    const stream = createStream(request, reply, unsent.of(tenant))
     // Until the first byte is sent, a failure is an HTTP error.
     const client = await core.open(stream.outlet, identityOf(request, tenant))
     stream.onEnd(() => core.close(client))
@@ -78,7 +79,7 @@ export function eventStream (group: FastifyGroup, { core, identityOf }: StreamPa
 }
 
 /** A stream that buffers its events until it begins, so that a refusal can still be an HTTP error. */
-function createStream (request: FastifyRequest, reply: FastifyReply) {
+function createStream (request: FastifyRequest, reply: FastifyReply, share: ConnectionBytes) {
   const { raw } = reply
   // A response that waits behind another one of its connection has no socket of its own.
   const { socket } = request.raw
@@ -144,14 +145,13 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   function write (text: string): void {
     if (isEnded) return
     stream.outlet.bytes += Buffer.byteLength(text)
-    if (!hasBegun) {
-      earlyBytes += text.length
-      if (earlyBytes <= maxUnsentBytes) early.push(text)
-      else end()
+    if (!share.admits(hasBegun ? raw.writableLength : earlyBytes, text.length)) return hasBegun ? endSlow() : end()
+    if (hasBegun) {
+      raw.write(text)
       return
     }
-    if (raw.writableLength > maxUnsentBytes) return endSlow()
-    raw.write(text)
+    earlyBytes += text.length
+    early.push(text)
   }
 
   function endSlow (): void {
@@ -174,6 +174,8 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   }
 
   request.raw.on('close', end)
+  raw.on('drain', share.release)
+  raw.on('close', share.release)
   return stream
 }
 

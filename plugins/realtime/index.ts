@@ -12,6 +12,7 @@ import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import type { RoomBus, RoomListener } from '../../lib/realtime/bus.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
+import { createUnsentBytes } from '../../lib/realtime/unsent.js'
 import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -149,7 +150,9 @@ export default definePlugin<RealtimeOptions>({
       await bus.close()
     })
     return async (group) => {
-      stopSockets = await realtimeRoutes(group, { core, ...createIdentities(app), maxMessageBytes, maxMessagesPerSecond, now: monotonic })
+      const unsent = createUnsentBytes()
+      const identities = createIdentities(app)
+      stopSockets = await realtimeRoutes(group, { core, unsent, ...identities, maxMessageBytes, maxMessagesPerSecond, now: monotonic })
     }
   }
 })

@@ -183,3 +183,43 @@ test('a client that reads none of its earlier changes is disconnected after 30 s
   await closed
   t.match(await first.ask({ type: 'ping' }), { type: 'pong' }, 'the client that reads stays')
 })
+
+test('the unread messages of all connections of a tenant are bounded, without an effect on another tenant', async (t) => {
+  const { app, connect: join } = await open(t)
+  const sockets: Socket[] = []
+  app.server.on('connection', (socket: Socket) => sockets.push(socket))
+  const clients: Client[] = []
+  while (clients.length < 100) clients.push(await join('acme'))
+  const other = await join('globex')
+  for (const client of [...clients, other]) await client.ask({ type: 'join', room: 'a' })
+  // Like clients that do not read: the kernel would buffer some MB.
+  for (const socket of sockets) socket.cork()
+  const data = 'x'.repeat(60_000)
+  const publish = () => {
+    for (const tenant of ['acme', 'globex']) app.realtime.publish(tenant, { room: 'a', data })
+  }
+  let sent = 0
+  while (app.realtime.connections === 101 && sent < 16) {
+    publish()
+    sent++
+    const having = () => sockets.filter(({ writableLength }) => writableLength > sent * data.length).length
+    await until('every open connection has it', () => having() === app.realtime.connections)
+  }
+  const unsent = sockets.slice(0, 100).reduce((sum, { writableLength }) => sum + writableLength, 0)
+  t.ok(unsent < 67_108_864 + 100 * 1000, `${unsent} bytes`)
+  t.ok(app.realtime.connections > 2 && app.realtime.connections < 100, `${app.realtime.connections} connections`)
+  const left = app.realtime.connections
+  const codes: number[] = []
+  for (const { closed } of clients) void closed.then(({ code }) => codes.push(code))
+  for (const socket of sockets) socket.uncork()
+  await until('the others are closed', () => codes.length === 101 - left)
+  t.ok(codes.every((code) => code === 4408))
+  const messages = ({ messages: all }: Client) => all.filter(({ type }) => type === 'message').length
+  const reading = [...clients.filter(({ socket }) => socket.readyState === 1), other]
+  await until('all have arrived', () => reading.every((client) => messages(client) === sent))
+  for (const more of [1, 2, 3]) {
+    publish()
+    await until('it arrives', () => reading.every((client) => messages(client) === sent + more))
+  }
+  t.equal(app.realtime.connections, left, 'those that read stay')
+})
