@@ -100,6 +100,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
     },
     onEnd (listener: () => void) {
       ended = listener
+      if (isEnded) listener()
     },
     begin () {
       hasBegun = true

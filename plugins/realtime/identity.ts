@@ -4,8 +4,10 @@ import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
+import { isPlatformAdmin } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import { createLimit } from '../rate-limit/rules.js'
+import { requireActive } from '../tenancy/tenant.js'
 import type { Identity } from './types.js'
 
 /** The token or key of a client. */
@@ -45,6 +47,13 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   ]
   if (sent.length > 1) throw failure('credentialsAmbiguous')
   return sent[0] ?? null
+}
+
+/** A suspension that began after the tenant was admitted: the check of open connections did not find this one. */
+export async function requireTenant (tenants: FastifyInstance['tenants'], { claims, tenant: id }: Identity): Promise<void> {
+  const tenant = await tenants.get(id)
+  if (tenant === null) throw failure('tenantUnknown')
+  requireActive(tenant, { byPlatform: isPlatformAdmin(claims) })
 }
 
 export function createIdentities (app: FastifyInstance) {

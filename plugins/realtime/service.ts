@@ -12,6 +12,7 @@ import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { requirePermissions } from '../auth/access.js'
 import type { Gauge, Usage } from '../usage/index.js'
 import { conditionsOf, invalid } from './conditions.js'
+import { requireTenant } from './identity.js'
 import type { Reader } from './reader.js'
 import type { TenantTable } from './recorded-store.js'
 import type { Recorder, Recording } from './recorder.js'
@@ -93,6 +94,10 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       rooms: new Set()
     }
     clients.add(client)
+    await requireTenant(tenants, identity).catch((error: unknown) => {
+      close(client)
+      throw error
+    })
     outlet.send(stringifyJson({ type: 'ready', connectionId: client.id }), 'ready')
     return client
   }

@@ -171,8 +171,8 @@ const standings: Statement = {
 }
 
 /**
- * Values: tenants, their cursors and heads, tables, the changes of each tenant, the bytes of all. Batches that hold no change of the tables are skipped. A
- * head may be within a batch, while the batch is being sent to others.
+ * Values: tenants, their cursors and heads, tables, the changes of each tenant, the bytes of all. Batches that hold no change of the
+ * tables are skipped. A head may be within a batch, while the batch is being sent to others.
  */
 const read: Statement = {
   name: 'tenantry_realtime_read',

@@ -1,7 +1,9 @@
 /** Events that end or silence a connection, and resumed streams. */
 import { test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { connect, document, open, ready, tokenOf } from './app.js'
 
 test('a logout closes a connection, and a lost permission silences it', async (t) => {
@@ -129,4 +131,34 @@ test('a table that cannot be watched fails the start, with its place', async (t)
     name: 'ConfigError',
     message: /\/realtime\/tables\/note: there is no table "note" .*\n.*\/realtime\/tables\/notes\/excludeFields\/0: .*did you mean "secret"\?/s
   })
+})
+
+test('a connection and a stream that open during a suspension of their tenant are refused', async (t) => {
+  const { app, origin, connect: join } = await open(t)
+  const [opening, ready] = [gate(), gate()]
+  const { take } = app.usage
+  let waiting = 0
+  t.intercept(app.usage, 'take', {
+    value: async (...parts: Parameters<typeof take>) => {
+      if (++waiting === 3) opening.open()
+      await ready.opened
+      return await take(...parts)
+    }
+  })
+  const headers = (tenant: string) => ({ headers: { authorization: `Bearer ${tokenOf(tenant)}` } })
+  const late = connect(t, origin, headers('acme'))
+  const stream = fetch(`${origin}/realtime/events?room=a`, headers('acme'))
+  const other = join('globex')
+  await opening.opened
+  await app.tenants.update('acme', { status: 'suspended' })
+  ready.open()
+  t.equal((await late.closed).code, 4403)
+  const { status, body } = await stream
+  await body?.cancel()
+  t.equal(status, 403)
+  t.notOk(late.messages.some(({ type }) => type === 'ready'))
+  t.match(await (await other).ask({ type: 'ping' }), { type: 'pong' }, 'another tenant')
+  await until('only the other connection is left', () => app.realtime.connections === 1)
+  await app.tenants.update('acme', { status: 'active' })
+  t.match(await join('acme'), { socket: {} })
 })

@@ -210,7 +210,7 @@ test('the unread messages of all connections of a tenant are bounded, without an
   t.ok(app.realtime.connections > 2 && app.realtime.connections < 100, `${app.realtime.connections} connections`)
   const left = app.realtime.connections
   const codes: number[] = []
-  for (const { closed } of clients) void closed.then(({ code }) => codes.push(code))
+  for (const { socket } of clients) socket.once('close', (code) => codes.push(code))
   for (const socket of sockets) socket.uncork()
   await until('the others are closed', () => codes.length === 101 - left)
   t.ok(codes.every((code) => code === 4408))
