@@ -70,14 +70,15 @@ export function createIdentities (app: FastifyInstance) {
     usage()?.record(id, 'api_calls')
   }
 
-  function claimsOf ({ kind, text }: Credential, request: FastifyRequest, reply: FastifyReply): Claims | Promise<Claims> {
-    return kind === 'token' ? app.auth.verify(text) : app.auth.identify(text, () => limiter()?.check(request, reply, unknownKeys))
+  /** @param admit called before the look-up of a key that is not cached */
+  function claimsOf ({ kind, text }: Credential, admit?: () => void | Promise<void>): Claims | Promise<Claims> {
+    return kind === 'token' ? app.auth.verify(text) : app.auth.identify(text, admit)
   }
 
   return {
     /** Rejects with HTTP errors; a 401 or 403 ends the connection. */
     async identify (credential: Credential, request: FastifyRequest, reply: FastifyReply): Promise<Identity> {
-      const claims = await claimsOf(credential, request, reply)
+      const claims = await claimsOf(credential, () => limiter()?.check(request, reply, unknownKeys))
       const tenant = await app.tenancy.admit(request, claims)
       const { origin } = request.headers
       const allowed = origins()
@@ -86,7 +87,8 @@ export function createIdentities (app: FastifyInstance) {
       }
       const counted = () => count(request, claims, tenant.id)
       await counted()
-      return { claims, tenant: tenant.id, verify: () => claimsOf(credential, request, reply), count: counted }
+      // A credential that was valid is checked without the limit, which others with the same address may use up.
+      return { claims, tenant: tenant.id, verify: () => claimsOf(credential), count: counted }
     },
 
     /** The identity of the caller of a request, who is verified again by the token or key in its headers. */

@@ -141,7 +141,8 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       const claims = await identity.verify()
       if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
     } catch (error) {
-      if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) {
+      // Other errors, such as 429 and 503, say nothing about the credential.
+      if (client.identity === identity && error instanceof TenantryError && [401, 403, 404].includes(error.statusCode)) {
         client.outlet.close(closeCodes.unauthenticated, 'The token or API key is no longer valid')
       }
     }

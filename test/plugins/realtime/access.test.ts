@@ -1,6 +1,9 @@
 /** Events that end or silence a connection, and resumed streams. */
+import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { gate } from '../../helpers/gate.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -161,4 +164,30 @@ test('a connection and a stream that open during a suspension of their tenant ar
   await until('only the other connection is left', () => app.realtime.connections === 1)
   await app.tenants.update('acme', { status: 'active' })
   t.match(await join('acme'), { socket: {} })
+})
+
+test('a client with a valid key stays connected when its address has sent many invalid keys', async (t) => {
+  const { app, origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const keyed = async () => {
+    const { body } = await ask('acme')('POST /tenant/api-keys', { body: { name: 'realtime', scopes: [] } })
+    const key = secretText(String(body['key']), 'an API key')
+    const client = connect(t, origin, { headers: { 'x-api-key': key } })
+    await client.next(({ type }) => type === 'ready')
+    return { client, key, id: String(body['id']) }
+  }
+  const [valid, deleted] = [await keyed(), await keyed()]
+  const codes: number[] = []
+  while (codes.at(-1) !== 4429 && codes.length < 110) {
+    const key = valid.key.replace(valid.id, randomUUID())
+    codes.push((await connect(t, origin, { headers: { 'x-api-key': key } }).closed).code)
+  }
+  t.equal(codes.at(-1), 4429)
+  await sql`alter table tenantry.api_keys disable trigger all`.execute(app.db)
+  await sql`delete from tenantry.api_keys where id = ${deleted.id}`.execute(app.db)
+  // Notices may be lost: keys and connections are checked again.
+  await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'`
+    .execute(app.db)
+  t.equal((await deleted.client.closed).code, 4401)
+  await valid.client.settle()
+  t.equal(valid.client.socket.readyState, 1)
 })

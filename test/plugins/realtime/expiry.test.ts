@@ -47,10 +47,16 @@ test('an expired token ends its connection while the key of another connection c
   await join(2, () => {
     throw failure('tokenExpired')
   })
+  for (const code of ['rateLimited', 'databaseUnavailable'] as const) {
+    await join(3, () => {
+      throw failure(code)
+    })
+  }
   core.expire().catch(() => {})
   core.expire().catch(() => {})
   await new Promise(setImmediate)
   t.ok(closed.includes(2))
   t.notOk(closed.includes(1))
+  t.notOk(closed.includes(3), 'a check that fails for another reason is tried again')
   t.equal(lookUps, 1, 'one look-up at a time')
 })
