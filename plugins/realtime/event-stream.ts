@@ -89,6 +89,11 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
   let hasBegun = false
   let isEnded = false
   let ended = () => {}
+  let resume = () => {}
+  /** Resolves also when the stream ends before it begins. */
+  const begun = new Promise<void>((resolve) => {
+    resume = resolve
+  })
   let timer: NodeJS.Timeout | undefined
 
   const stream = {
@@ -104,6 +109,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
     },
     begin () {
       hasBegun = true
+      resume()
       reply.hijack()
       raw.socket?.setTimeout(0)
       raw.socket?.setNoDelay(true)
@@ -126,10 +132,12 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
         write(`event: ${type}\n${id}${eventData(text)}`)
       },
       get isBehind () {
-        return raw.writableLength > littleUnsentBytes
+        return unsent() > littleUnsentBytes
       },
       async drained () {
-        if (!await drain(() => isEnded ? 0 : raw.writableLength)) endSlow()
+        // The time in which the watches open is not the client's.
+        if (stream.outlet.isBehind && !hasBegun) await begun
+        if (!await drain(() => isEnded ? 0 : unsent())) endSlow()
       },
       close (code) {
         if (isEnded) return
@@ -143,10 +151,12 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
     } satisfies Outlet as Outlet
   }
 
+  const unsent = () => hasBegun ? raw.writableLength : earlyBytes
+
   function write (text: string): void {
     if (isEnded) return
     stream.outlet.bytes += Buffer.byteLength(text)
-    if (!share.admits(hasBegun ? raw.writableLength : earlyBytes, text.length)) return hasBegun ? endSlow() : end()
+    if (!share.admits(unsent(), text.length)) return hasBegun ? endSlow() : end()
     if (hasBegun) {
       raw.write(text)
       return
@@ -170,6 +180,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
   function end (): void {
     if (isEnded) return
     isEnded = true
+    resume()
     clearInterval(timer)
     ended()
   }

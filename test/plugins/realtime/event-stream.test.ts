@@ -270,3 +270,35 @@ test('only pages of allowed origins can read a stream', async (t) => {
     await cancel()
   }
 })
+
+test('a stream of two watches with more than 1 MB of earlier changes sends all of them', async (t) => {
+  const { app, origin, connect: join } = await open(t)
+  const first = await join('acme')
+  const { position } = await first.ask({ type: 'watch', table: 'notes' })
+  await sql`insert into notes (tenant_id, title) select 'acme', n || repeat('x', 200000) from generate_series(1, 12) n`.execute(app.db)
+  for (let number = 1; number <= 12; number++) await first.change()
+  const headers = { ...bearer({ sub: 'bob', tenant_id: 'acme' }), 'last-event-id': String(position) }
+  // The second watch opens after many reads of news, in which the first one could fill the memory of the stream.
+  const { text } = app.engine
+  const { take } = app.usage
+  let news = 0
+  let watches = 0
+  t.intercept(app.engine, 'text', {
+    value: async (...parts: Parameters<typeof text>) => {
+      if (parts[0].name === 'tenantry_realtime_news') news++
+      return await text(...parts)
+    }
+  })
+  t.intercept(app.usage, 'take', {
+    value: async (...parts: Parameters<typeof take>) => {
+      if (parts[1] === 'entities_watched' && ++watches === 2) {
+        const before = news
+        await until('the reader looks often', () => news > before + 10)
+      }
+      return await take(...parts)
+    }
+  })
+  const second = await stream(origin, 'watch=notes&watch=notes', headers)
+  for (let number = 1; number <= 12; number++) await second.until(`"title":"${number}xx`)
+  await second.cancel()
+})
