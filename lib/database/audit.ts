@@ -77,7 +77,7 @@ const text = `with given as materialized (
     as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
     as g (${columns}, place)
 ), live as materialized (
-  select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+  select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for key share
 )
 insert into tenantry.audit_log (${columns})
 select ${columns} from given

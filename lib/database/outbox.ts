@@ -32,7 +32,7 @@ export interface Emitter {
 
 /** Inserts the event, unless its tenant is gone or is being deleted. Throws if its data are too large. */
 export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at, depth = 0 }: OutboundEvent): Promise<void> {
-  await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
+  await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for key share)
     insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth)
     select ${tenant}::text, ${type}::text, ${subject}::text, ${
     eventText(data)

@@ -95,7 +95,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
         select g.* from jsonb_to_recordset(${given}::jsonb) as g (tenant_id text, method text, route text, status smallint, own boolean, buckets smallint[], counts bigint[])
         where exists (select from batch)
       ), live as materialized (
-        select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for share
+        select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for key share
       ), tenants_ranked as (
         ${ranked(sql`select g.* from given g join live on live.id = g.tenant_id`, start)}
       ), tenants_placed as (

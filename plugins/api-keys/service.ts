@@ -119,9 +119,11 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       })
     },
 
-    /** Ends the key at once. `notFound`. */
+    /** Ends the key at once. `notFound`, `tenantUnknown`. */
     async delete (tenant: Owner, id: string, actor: Actor): Promise<void> {
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        // Alone: the key may be creating another one.
+        if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
         if (!await store.delete(transaction, tenant, id)) throw failure('notFound')
         await writeAudit(transaction, { tenant, action: 'api_key.delete', actor, target: id, at: new Date(now()) })
       })

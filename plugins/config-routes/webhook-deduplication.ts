@@ -66,7 +66,7 @@ export function createWebhookDeduplication ({ dbFor, log }: WebhookDeduplication
   async function take ({ tenant, path, id }: DeliveryKey, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
     // A handled delivery stays handled. A tenant in deletion gets no row, which would outlive the tenant.
     const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
-        select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
+        select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for key share
       ), taken as (
         insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
         select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${leaseEnd}, now() where ${tenant} = '' or exists (select from live)

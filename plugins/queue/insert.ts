@@ -28,7 +28,7 @@ export interface NewJob {
 
 /**
  * The outcome for a job. `sent`; `waiting`: its key or slot has a job already; `unknown`: its tenant does not exist or is being deleted;
- * `held`: another transaction changes its tenant, and the job should not wait.
+ * `held`: another transaction saves the tenant's document or removes it, and the job should not wait.
  */
 export type Outcome = 'sent' | 'waiting' | 'unknown' | 'held'
 
@@ -39,14 +39,14 @@ export const noticeChannel = 'tenantry'
 /**
  * Tenants are locked in one order.
  *
- * @param waits whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`
+ * @param waits whether it waits for transactions that hold a tenant of the jobs. If not, their outcome is `held`
  * @param notifies whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones
  */
 const textOf = (waits: boolean, notifies: boolean) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
-  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${waits ? '' : ' skip locked'}
+  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for key share${waits ? '' : ' skip locked'}
 ), sent as (
   insert into tenantry_queue.job (id, name, data, priority, start_after, singleton_key, singleton_on, expire_in, keep_until, retry_limit, retry_delay, retry_backoff, policy)
   select id, '${queue}', jsonb_build_object('tenant', tenant, 'task', task, 'data', data), priority, now() + delay * interval '1 second', key,

@@ -10,7 +10,8 @@ import { sequenceClaim, sessionOf } from './sequence.js'
 
 /**
  * Throws `tokenInvalid` if the caller's user was disabled or deleted, or its API key was deleted. Call it before a write with which the
- * caller could come back, under a lock of the tenant that excludes `changeUsers`. Users of other issuers always pass.
+ * caller could come back, with the tenant locked `alone`, as in `changeUsers` and in the deletion of a key. Users of other issuers
+ * always pass.
  */
 export async function requirePresent (writer: Kysely<SystemTables>, claims: Claims): Promise<void> {
   const [tenant, key] = [tenantOfToken(claims), keyOf(claims)]

@@ -50,7 +50,8 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
     async lock (writer: SystemTransaction, tenant: Owner, owner: ListOwner): Promise<boolean> {
       await sql`select pg_advisory_xact_lock(${lockOf(owner)})`.execute(writer)
-      return await lockTenant(writer, tenant, 'shared')
+      // Alone: `requirePresent` relies on it.
+      return await lockTenant(writer, tenant, 'alone')
     },
 
     /** Waits for transactions that lock the rows of the owner, and keeps others waiting: an end of sessions sees every session. */
@@ -74,7 +75,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
       { subject, token, until }: Omit<EndedToken, 'issued'>
     ): Promise<boolean> {
       const { rows } =
-        await sql`with live as materialized (select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
+        await sql`with live as materialized (select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for key share)
         insert into tenantry.revocations (tenant_id, subject, token, expires_at)
         select ${owner}, ${subject}, ${token}, ${until}::timestamptz where ${tenant} = '' or exists (select from live)
         on conflict do nothing returning 1`.execute(writer)

@@ -6,7 +6,7 @@ import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 import { topics } from '../../lib/database/events.js'
 import { identifier, qualified } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { hasTenant } from '../../lib/database/tenant-lock.js'
+import { hasTenant, waitForWrites } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
@@ -126,8 +126,10 @@ export function createErasure (
     sweep,
     /** Removes every row of a tenant that is `deleting`, including rows written meanwhile by earlier requests. */
     async erase (tenant: Owner): Promise<void> {
+      await waitForWrites(db, tenant)
       await sweep(tenant)
-      // A request that began before the tenant was `deleting` may have written to an emptied table. Most such requests have ended by now.
+      // A request that began before the tenant was `deleting` may have written to an emptied table without a lock of the tenant, or with an
+      // earlier snapshot. Most such requests have ended by now.
       // Rows of a slower one belong to no tenant and cannot be read. They are removed before a tenant with that id is created again.
       await sweep(tenant)
       // Caches are cleared before a tenant with the id can be created again.

@@ -125,7 +125,7 @@ async function waiting (db: Kysely<SystemTables>, from: string): Promise<EventRo
 async function presentTenants (transaction: Kysely<SystemTables>, tenants: readonly string[]): Promise<ReadonlyMap<string, number>> {
   const { rows } = await sql<{ id: string, version: number }>`
     select t.id, coalesce((select max(version) from tenantry.tenant_configs c where c.tenant_id = t.id), 0) as version
-    from tenantry.tenants t where t.id = any (${tenants}::text[]) and t.status <> 'deleting' order by t.id for share of t`.execute(
+    from tenantry.tenants t where t.id = any (${tenants}::text[]) and t.status <> 'deleting' order by t.id for key share of t`.execute(
     transaction
   )
   return new Map(rows.map(({ id, version }) => [id, version]))

@@ -44,7 +44,7 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
       const giveUpAt = new Date(due.getTime() + retryForMs)
       // Nothing is written if the tenant does not exist or is being deleted. No other delivery waits for it: a subject has one callback.
       await sql`
-        with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
+        with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for key share),
         added as (
           insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth, fanned_out)
           select ${tenant}::text, ${type}::text, ${subject}::text, ${eventText(data)}::json, ${at}::timestamptz, ${depth}::smallint, true

@@ -1,6 +1,8 @@
 import { sql } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { open, platformKey, postgresSection, statuses } from '../auth/app.js'
 import { makeKey, rotateKey } from './key.js'
@@ -218,4 +220,25 @@ test('a tenant has at most 100 keys, also after concurrent creations', async (t)
   t.equal(responses.filter(({ status }) => status === 201).length, 5)
   for (const response of responses) if (response.status !== 201) refused(t, response, 409, 'CONFLICT')
   t.equal((await as(admin('globex'))('POST /tenant/api-keys', { body: { name: 'x' } })).status, 201)
+})
+
+test('a key that is being deleted creates no other key', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const { as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'] })
+  const acme = as(admin('acme'))
+  const { id, key } = await makeKey(t, acme, { scopes: ['api-keys:*'] })
+  const log = new pg.Client({ connectionString })
+  await log.connect()
+  t.teardown(() => log.end())
+  const waiting = async (count: number) =>
+    (await query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")).length === count
+  await log.query('begin; lock table tenantry.audit_log in exclusive mode')
+  const deleted = acme(`DELETE /tenant/api-keys/${id}`)
+  await until('the deletion waits', () => waiting(1))
+  const created = as(key)('POST /tenant/api-keys', { body: { name: 'another key' } })
+  await until('the creation waits', () => waiting(2))
+  await log.query('commit')
+  t.equal((await deleted).status, 200)
+  refused(t, await created, 401, 'TOKEN_INVALID')
+  t.match((await acme('GET /tenant/api-keys')).body, { pagination: { total: 0 } })
 })

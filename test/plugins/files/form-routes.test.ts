@@ -1,5 +1,7 @@
 /** Routes whose body is a form with files. */
 import { connect } from 'node:net'
+import { sql } from 'kysely'
+import pg from 'pg'
 import { test } from 'tap'
 import type { Query } from '../../../lib/schema/query.js'
 import type { RequestRules, Route } from '../../../lib/schema/route.js'
@@ -369,4 +371,29 @@ test('a form is stored under row-level security', async (t) => {
   t.same([await storage(opened.app, 'acme'), await rows(opened.app)], [{ booked: png.length, reserved: 0, shown: png.length }, {
     ready: 1
   }])
+})
+
+test('while a form is stored, its tenant can be suspended and deleted, and the deletion removes the rows of the form', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const opened = await open(t, document, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const { app } = opened
+  const other = new pg.Client({ connectionString })
+  await other.connect()
+  t.teardown(() => other.end())
+  // The insert of the form waits for this one, because titles are unique.
+  await other.query("begin; insert into people (tenant_id, title) values ('acme', 'Ada')")
+  const waiting = async () =>
+    (await query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")).length
+  const sent = sender(opened.as('acme'))('/people', [title(), avatar()])
+  await until('the form waits', async () => await waiting() === 1)
+  t.match(await app.tenants.update('acme', { status: 'suspended', plan: 'small' }), { status: 'suspended', plan: 'small' })
+  t.equal(await waiting(), 1, 'the form still waits')
+  const { ended } = await app.tenants.beginDeletion('acme')
+  await until('the deletion waits for the form', async () => await waiting() === 2)
+  await other.query('rollback')
+  t.match(await sent, { status: 201 })
+  await ended
+  const left = await sql`select tenant_id from people union all select tenant_id from tenantry.files
+    union all select tenant_id from tenantry.audit_log where tenant_id = 'acme'`.execute(app.db)
+  t.same([left.rows, await onDisk(opened.folder)], [[], []])
 })

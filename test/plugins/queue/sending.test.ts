@@ -108,7 +108,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     const door = gate()
     const held = gate()
     const change = app.db.transaction().execute(async (transaction) => {
-      await sql`select from tenantry.tenants where id = 'a' for no key update`.execute(transaction)
+      await sql`select from tenantry.tenants where id = 'a' for update`.execute(transaction)
       await send('job', { tenant: 'b', data: {}, key: 'k' }, transaction)
       held.open()
       await door.opened

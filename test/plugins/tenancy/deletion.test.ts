@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { type Test, test } from 'tap'
 import type { ConfigInput } from '../../../lib/configuration/index.js'
+import { lockTenant } from '../../../lib/database/tenant-lock.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
 import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
@@ -278,6 +279,24 @@ test('a long deletion continues after its response, and until its end the id can
   await until('the deletion ends', async () => (await ask('GET /tenants/a')).status === 404)
   t.same(await run(app, 'select tenant_id from authors'), [{ tenant_id: 'b' }])
   t.same(await run(app, "select action from tenantry.audit_log where target = 'a' and action = 'tenant.delete'"), [{ action: 'tenant.delete' }])
+})
+
+test('a deletion waits for transactions that have found the tenant, and no later one finds it', async (t) => {
+  const database = await postgresDatabase(t)
+  const { connectionString } = database
+  const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  const waiting = () => database.admin("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")
+  const { ended } = await app.db.transaction().execute(async (transaction) => {
+    t.equal(await lockTenant(transaction, tenantIdOf('a'), 'shared'), true)
+    t.match(await app.tenants.update('a', { status: 'suspended', plan: 'pro' }), { status: 'suspended', plan: 'pro' })
+    const deletion = await app.tenants.beginDeletion('a')
+    await until('the deletion waits', async () => (await waiting()).length === 1)
+    t.equal(await app.db.transaction().execute((later) => lockTenant(later, tenantIdOf('a'), 'shared')), false)
+    await sql`insert into tenantry.revocations values ('a', 'u', '', now(), now())`.execute(transaction)
+    return deletion
+  })
+  await ended
+  t.same(await rowsOf(app, 'a'), Object.fromEntries(Object.keys(await rowsOf(app, 'a')).map((table) => [table, 0])))
 })
 
 test('two servers that delete one tenant take turns', async (t) => {
