@@ -34,8 +34,16 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   /** The places that may be taken at present. */
   private limit: number
 
-  /** `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others. */
-  constructor (private readonly max: number, private readonly timeoutMs: number, private readonly keepsFree = true) {
+  /**
+   * `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others;
+   * `maxOf`: the places of one account.
+   */
+  constructor (
+    private readonly max: number,
+    private readonly timeoutMs: number,
+    private readonly keepsFree = true,
+    private readonly maxOf: (key: Key) => number = () => max
+  ) {
     this.limit = max
   }
 
@@ -102,8 +110,8 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
     }
   }
 
-  private mayTake ({ held }: Account<Key, Shared>): boolean {
-    if (this.taken >= this.limit) return false
+  private mayTake ({ key, held }: Account<Key, Shared>): boolean {
+    if (this.taken >= this.limit || held >= this.maxOf(key)) return false
     return held === 0 || !this.keepsFree || (held < this.limit - 1 && (this.max - this.taken - 1) * heldPerFree >= held)
   }
 

@@ -8,6 +8,8 @@ const defaultWait = 2000 // ms of waiting for a place
 export interface TenantLimiterOptions {
   /** Running and waiting calls of one tenant. Callers without a tenant are limited by `maxInAll` only. */
   readonly maxOfTenant: number
+  /** Running calls of one tenant; further ones wait for its own. Default: as many as fairness allows. */
+  readonly maxRunningOfTenant?: number
   readonly maxInAll: number
   /** The error if the tenant already has that many. */
   readonly tooManyOfTenant: () => Error
@@ -20,9 +22,9 @@ export interface TenantLimiterOptions {
 export type TenantLimiter = ReturnType<typeof createTenantLimiter>
 
 export function createTenantLimiter (
-  { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
+  { maxOfTenant, maxRunningOfTenant = maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
 ) {
-  const gate = new FairSemaphore(maxInAll, maxWait)
+  const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, true, (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll)
   const pending = new KeyCounts<TenantRef>()
 
   return {

@@ -65,6 +65,11 @@ export function translate (error: unknown): unknown {
   }
 }
 
+/** Too many operations run. */
+export function firestoreBusy (): TenantryError {
+  return failure('databaseBusy', { headers: retryAfter })
+}
+
 export function firestoreUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }

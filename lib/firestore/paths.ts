@@ -18,6 +18,8 @@ export const pathSegmentRule =
 export interface CollectionPlace {
   /** `tenants/acme/notes`, or `countries` for a collection of the platform. */
   readonly path: string
+  /** Operations count as this tenant's. */
+  readonly owner: Owner
   /** `tenants/acme`: references are relative to it. */
   readonly root: string
 }
@@ -44,7 +46,7 @@ export function rootOf (owner: Owner): string {
 export function placeOf (owner: Owner, collection: string, shared: boolean): CollectionPlace {
   if (!isPathSegment(collection)) throw new Error('not a valid collection name')
   const root = rootOf(owner)
-  return { path: shared ? collection : `${root}/${collection}`, root }
+  return { owner, path: shared ? collection : `${root}/${collection}`, root }
 }
 
 /** The path of a document. Throws for an invalid id. */

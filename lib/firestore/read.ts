@@ -41,17 +41,25 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
     return query.startAfter(...after.map((value, index) => order[index]?.field === null ? value : values.encodeValue(value, place)))
   }
 
+  /** The fields to read; null for all. */
+  function fieldsOf ({ shape: { only } }: PageOperation): Sdk.FieldPath[] | null {
+    return only === null ? null : Array.from(only, (name) => new FieldPath(name))
+  }
+
   return {
     query,
 
-    page (operation: PageOperation): Sdk.Query {
-      const { only } = operation.shape
+    /** `idsOnly`: documents without their fields. */
+    page (operation: PageOperation, idsOnly = false): Sdk.Query {
       const { cursor, order, place } = operation
       // One further document shows whether another page follows.
       const page = continued(query(operation), order, place, cursor?.after ?? null).limit(operation.limit + (cursor === undefined ? 0 : 1))
       const from = operation.offset === 0 ? page : page.offset(operation.offset)
-      return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
-    }
+      const fields = idsOnly ? [] : fieldsOf(operation)
+      return fields === null ? from : from.select(...fields)
+    },
+
+    fieldsOf
   }
 }
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { failure } from '../errors.js'
+import { firestoreUnavailable } from './failures.js'
 import { type CollectionPlace, documentPath } from './paths.js'
 import { pageText, type PageTexts, type Reader, textOf, Texts } from './read.js'
 import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
@@ -9,6 +10,8 @@ import type { Fields, Values } from './values.js'
 
 /** The writes that one transaction makes together. */
 export const maxWrites = 500
+
+const maxDocumentBytes = 1_048_576 // Firestore's limit
 
 export interface SessionParts {
   readonly FieldPath: typeof Sdk.FieldPath
@@ -23,13 +26,16 @@ type Write = (transaction: Sdk.Transaction) => void
 export class TransactionSession implements DocumentSession {
   readonly #parts: SessionParts
   readonly #transaction: Sdk.Transaction
+  readonly #isOver: () => boolean
   /** Documents in their new state; null for missing ones. */
   readonly #known = new Map<string, Fields | null>()
   readonly #writes: Write[] = []
 
-  constructor (parts: SessionParts, transaction: Sdk.Transaction) {
+  /** `isOver`: whether the caller got a response already. */
+  constructor (parts: SessionParts, transaction: Sdk.Transaction, isOver: () => boolean) {
     this.#parts = parts
     this.#transaction = transaction
+    this.#isOver = isOver
   }
 
   /** Passes the writes to the transaction, which commits them next. */
@@ -98,11 +104,32 @@ export class TransactionSession implements DocumentSession {
   #page (operation: PageOperation): Promise<string> {
     const { reader, values, maxResultBytes } = this.#parts
     const read = async (found: PageTexts): Promise<void> => {
-      const { docs } = await this.#transaction.get(reader.page(operation))
-      for (const document of docs) found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
+      for await (const document of this.#documents(operation)) {
+        const fields = document.data()
+        if (fields !== undefined) found.add({ id: document.id, fields: values.decode(fields, operation.place) })
+      }
     }
     const count = async () => (await this.#transaction.get(reader.query(operation).count())).data().count
     return pageText(operation, maxResultBytes, read, count)
+  }
+
+  /**
+   * A transaction cannot stream a page, so a large page is read in parts: its ids, then as many documents at a time as fit in a result.
+   * A page that is too large ends before it is in memory.
+   */
+  async * #documents (operation: PageOperation): AsyncGenerator<Sdk.DocumentSnapshot> {
+    const { reader, maxResultBytes } = this.#parts
+    const atOnce = Math.max(1, Math.floor(maxResultBytes / maxDocumentBytes))
+    const isSmall = operation.limit <= atOnce
+    const { docs } = await this.#transaction.get(reader.page(operation, !isSmall))
+    if (isSmall) return yield * docs
+    const fieldMask = reader.fieldsOf(operation)
+    const references = docs.map(({ ref }) => ref)
+    for (let from = 0; from < references.length; from += atOnce) {
+      if (this.#isOver()) throw firestoreUnavailable()
+      const part = references.slice(from, from + atOnce)
+      yield * await this.#transaction.getAll(...part, ...fieldMask === null ? [] : [{ fieldMask }])
+    }
   }
 
   async #read (path: string, place: CollectionPlace): Promise<Fields | null> {

@@ -1,13 +1,18 @@
 /** Documents in Firestore, over the client of Google. */
 import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
+import { createTenantLimiter } from '../concurrency/tenant-limiter.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
-import { firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
+import { firestoreBusy, firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
 import { documentPath, rootOf } from './paths.js'
 import { pageText, type PageTexts, textOf, Texts } from './read.js'
 import { maxWrites, type SessionParts, TransactionSession } from './session.js'
 import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 
+// An operation can have a result of `maxResultBytes` in memory.
+const maxOfTenant = 10 // running operations
+const maxWaitingOfTenant = 100
+const maxInAll = 100
 const transactionTimes = 3 // times one operation: a transaction is tried up to five times, with pauses between
 
 interface StoreParts extends SessionParts {
@@ -20,9 +25,9 @@ interface StoreParts extends SessionParts {
 export function createFirestore (parts: StoreParts): DocumentStore {
   const { client, values, reader, timeoutMs, maxResultBytes } = parts
 
-  async function run (operation: DocumentOperation): Promise<string | null> {
+  async function run (operation: DocumentOperation, isOver: () => boolean): Promise<string | null> {
     const { place, shape } = operation
-    if (operation.kind === 'query') return page(operation)
+    if (operation.kind === 'query') return page(operation, isOver)
     if (operation.kind === 'create') return create(operation)
     const { id } = operation
     if (id === null) return null
@@ -68,17 +73,18 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     return `{"data":[${texts.list.join(',')}]}`
   }
 
-  function page (operation: PageOperation): Promise<string> {
+  function page (operation: PageOperation, isOver: () => boolean): Promise<string> {
     const count = async () => (await reader.query(operation).count().get()).data().count
-    return pageText(operation, maxResultBytes, (found) => stream(operation, found), count)
+    return pageText(operation, maxResultBytes, (found) => stream(operation, found, isOver), count)
   }
 
   /** One document at a time, so that a too large page ends before it is in memory. */
-  function stream (operation: PageOperation, found: PageTexts): Promise<void> {
+  function stream (operation: PageOperation, found: PageTexts, isOver: () => boolean): Promise<void> {
     const documents = reader.page(operation).stream()
     return new Promise((resolve, reject) => {
       documents.on('data', (document: Sdk.QueryDocumentSnapshot) => {
         try {
+          if (isOver()) throw firestoreUnavailable()
           found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
         } catch (error) {
           documents.pause()
@@ -94,7 +100,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, isOver: () => boolean): Promise<Result> {
     return client.runTransaction(async (transaction) => {
       if (isOver()) throw firestoreUnavailable()
-      const session = new TransactionSession(parts, transaction)
+      const session = new TransactionSession(parts, transaction, isOver)
       const result = await work(session)
       // The caller got a response already.
       if (isOver()) throw firestoreUnavailable()
@@ -103,6 +109,13 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     })
   }
 
+  const places = createTenantLimiter({
+    maxOfTenant: maxOfTenant + maxWaitingOfTenant,
+    maxRunningOfTenant: maxOfTenant,
+    maxInAll,
+    tooManyOfTenant: firestoreBusy,
+    tooManyInAll: firestoreBusy
+  })
   const running = new Set<Promise<unknown>>()
 
   /** The client keeps trying after that time. */
@@ -125,8 +138,9 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   return {
     isDefault: parts.isDefault,
     sharedCollections: parts.sharedCollections,
-    text: (operation) => timely(timeoutMs, () => run(operation)),
-    transaction: (work) => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver)),
+    text: (operation) => places.run(operation.place.owner, () => timely(timeoutMs, (isOver) => run(operation, isOver))),
+    transaction: (tenant, work) =>
+      places.run(tenant, () => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver))),
     async erase (tenant, mayErase) {
       await eraseBelow(rootOf(tenant), { client, mayErase, step: (work) => timely(timeoutMs, work) })
     },
@@ -135,6 +149,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         await client.doc('tenants/~').get()
       }),
     close () {
+      places.close()
       // Ending a client during its retries causes an unhandled rejection: it ends when it has given up.
       if (closing === null && running.size > 0) {
         Promise.allSettled(running).then(() => client.terminate()).catch(() => {})

@@ -116,7 +116,7 @@ async function runOnFirestore (
   route.expansionGuards?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
-    ? await firestore.transaction(async (documents) => {
+    ? await firestore.transaction(tenantOrPlatform(scope.tenant), async (documents) => {
       const stores = { sql, documents, held, turns: inTransaction }
       if (guard !== undefined) await guard.check(stores)
       return runQueries(route, scope, stores)

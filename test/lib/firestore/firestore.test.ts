@@ -1,4 +1,5 @@
 /** Behaviour that only Firestore has: shared collections, indexes, contention, and unsupported queries. */
+import { Transaction } from '@google-cloud/firestore'
 import { test } from 'tap'
 import { translate } from '../../../lib/firestore/failures.js'
 import { openFirestore } from '../../../lib/firestore/open.js'
@@ -176,7 +177,7 @@ test('contention is retried, and then a 409', async (t) => {
   t.teardown(() => store.close())
   let tries = 0
   t.equal(
-    await store.transaction(async () => {
+    await store.transaction(tenantRef('a'), async () => {
       if (++tries === 1) throw grpcError(10)
       return 'done'
     }),
@@ -186,7 +187,7 @@ test('contention is retried, and then a 409', async (t) => {
   t.match(translate(grpcError(10)), { code: 'TENANTRY_DOCUMENT_CONTENTION', statusCode: 409, headers: { 'retry-after': '1' } })
   const place = placeOf(tenantRef('a'), 'notes', false)
   await t.rejects(
-    store.transaction(async (session) => {
+    store.transaction(place.owner, async (session) => {
       for (let n = 0; n <= 500; n++) await session.text({ kind: 'set', place, shape, id: `n${n}`, fields: {} })
     }),
     { code: 'TENANTRY_BAD_REQUEST' },
@@ -196,7 +197,7 @@ test('contention is retried, and then a 409', async (t) => {
   await store.text({ kind: 'set', place, shape, id: 'long', fields: { text: 'x'.repeat(2000) } })
   const page: DocumentOperation = { kind: 'query', place, shape, filters: [], order: [], limit: 10, offset: 0 }
   await t.rejects(store.text(page), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
-  await t.rejects(store.transaction((session) => session.text(page)), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  await t.rejects(store.transaction(place.owner, (session) => session.text(page)), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
 })
 
 test("Firestore's errors reveal no internals", async (t) => {
@@ -244,4 +245,52 @@ test('a query that Firestore cannot run is a fault of the document', async (t) =
   t.match(documentFaultsOf({ collection: 'a', operation: 'query', store: 'firestore' }, { firestore: null }), [
     /^\/q\/store: Firestore is not available/
   ])
+})
+
+test('a page in a transaction is read in parts, and ends when it is too large', async (t) => {
+  const { emulatorHost, projectId } = await firestoreServer(t)
+  const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 2 * 1_048_576 })
+  t.teardown(() => store.close())
+  const place = placeOf(tenantRef('a'), 'notes', false)
+  const page = { kind: 'query', place, shape, filters: [], order: [], limit: 20, offset: 0 } as const
+  for (let n = 1; n <= 9; n++) await store.text({ kind: 'set', place, shape, id: `n${n}`, fields: { n, text: 'x'.repeat(10) } })
+  const parts = t.capture(Transaction.prototype, 'getAll', Transaction.prototype.getAll)
+  const sizes = () => parts().map(({ args }) => args.filter((each) => 'path' in each).length)
+  const whole = await store.text(page)
+  t.equal(await store.transaction(place.owner, (session) => session.text(page)), whole)
+  t.same(sizes(), [2, 2, 2, 2, 1])
+
+  const some = { ...page, shape: { ...shape, only: new Set(['n']) }, limit: 3, offset: 1 }
+  t.equal(await store.transaction(place.owner, (session) => session.text(some)), await store.text(some))
+  t.same(sizes(), [2, 1])
+
+  for (let n = 1; n <= 9; n++) await store.text({ kind: 'set', place, shape, id: `n${n}`, fields: { text: 'x'.repeat(1_000_000) } })
+  await t.rejects(store.transaction(place.owner, (session) => session.text(page)), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.same(sizes(), [2, 2], 'the other documents are not read')
+})
+
+test('a tenant runs ten operations at a time, and delays no other tenant', async (t) => {
+  const { emulatorHost, projectId } = await firestoreServer(t)
+  const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 1000 })
+  t.teardown(() => store.close())
+  let started = 0
+  let release = (): void => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const calls = Array.from({ length: 110 }, () =>
+    store.transaction(tenantRef('a'), async () => {
+      started++
+      await released
+    })
+  )
+  const results = Promise.allSettled(calls)
+  const read = (tenant: string) =>
+    store.text({ kind: 'get', place: placeOf(tenantRef(tenant), 'notes', false), shape, id: 'n1' })
+  await t.rejects(read('a'), { code: 'TENANTRY_DATABASE_BUSY', statusCode: 503, headers: { 'retry-after': '1' } }, 'a hundred wait')
+  t.equal(await read('b'), null)
+  t.equal(await store.transaction(tenantRef('b'), async () => started), 10)
+  release()
+  t.match(new Set((await results).map(({ status }) => status)), new Set(['fulfilled']))
+  t.equal(await read('a'), null)
 })

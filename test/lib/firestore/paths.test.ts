@@ -46,8 +46,8 @@ test('each tenant and the platform have separate roots', async (t) => {
 })
 
 test("platform collections are at the root, and tenants' collections are not", async (t) => {
-  t.strictSame(placeOf(tenantRef('a'), 'notes', false), { path: 'tenants/a/notes', root: 'tenants/a' })
-  t.strictSame(placeOf(tenantRef('a'), 'countries', true), { path: 'countries', root: 'tenants/a' })
-  t.strictSame(placeOf(platformRef, 'notes', false), { path: 'tenants/~/notes', root: 'tenants/~' })
+  t.strictSame(placeOf(tenantRef('a'), 'notes', false), { owner: 'a', path: 'tenants/a/notes', root: 'tenants/a' })
+  t.strictSame(placeOf(tenantRef('a'), 'countries', true), { owner: 'a', path: 'countries', root: 'tenants/a' })
+  t.strictSame(placeOf(platformRef, 'notes', false), { owner: '', path: 'tenants/~/notes', root: 'tenants/~' })
   t.equal(documentPath(placeOf(tenantRef('a'), 'notes', false), 'n 1'), 'tenants/a/notes/n 1')
 })
