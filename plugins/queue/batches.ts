@@ -5,6 +5,7 @@
  */
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
+import { isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { NewJob, Outcome } from './insert.js'
 
@@ -109,8 +110,8 @@ export function createBatches<Of extends Item> (write: Write<Of>) {
       writeSeparately(entries.filter((_, index) => outcomes[index] === 'held'))
       for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
-      // A failure of the database, which each item would meet.
-      if (isOutage(error)) { for (const { reject } of entries) reject(error) } else writeSeparately(entries)
+      // Each item would meet an outage, but a deadlock or a slow statement may concern only one of them.
+      if (isFailure(error, 'databaseUnavailable')) { for (const { reject } of entries) reject(error) } else writeSeparately(entries)
     }
   }
 

@@ -33,6 +33,12 @@ class NotDue extends Error {
   override readonly name = 'NotDue'
 }
 
+/** Sorts the schedules of a transaction: in different orders, those of two processes would block each other. */
+export function inLockOrder (one: DueTime, other: DueTime): number {
+  const [left, right] = one.tenant === other.tenant ? [one.workflow, other.workflow] : [one.tenant, other.tenant]
+  return left < right ? -1 : Number(left > right)
+}
+
 /** Moves a schedule on to its next time. Throws `NotDue` unless it is at this time, so that only one process succeeds. */
 export async function passDue (transaction: Kysely<SystemTables>, { tenant, workflow, at, next }: DueTime, run?: string): Promise<void> {
   // PostgreSQL's times have microseconds.

@@ -17,7 +17,7 @@ import type { LimitedUser } from '../resource-limits/rules.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { Documents } from './documents.js'
 import type { RunCallers } from './run-caller.js'
-import { type DueTime, passDue } from './schedules.js'
+import { type DueTime, inLockOrder, passDue } from './schedules.js'
 import { definitionText, scopeText } from './serialization.js'
 import { createStatusToken } from './status-token.js'
 import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
@@ -109,8 +109,10 @@ export function createWorkflowRuns ({ app, store, documents, steps, callers }: R
   // The id of its job is that of the run.
   const sendRow = app.queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
-    for (const { id, row: { due, actor, claim = actor?.claim } } of sent) {
-      if (due !== undefined) await passDue(transaction, due, id)
+    const scheduled = sent.flatMap(({ id, row: { due } }) => due === undefined ? [] : [{ id, due }])
+    scheduled.sort((one, other) => inLockOrder(one.due, other.due))
+    for (const { id, due } of scheduled) await passDue(transaction, due, id)
+    for (const { row: { actor, claim = actor?.claim } } of sent) {
       if (claim !== undefined) await markClaim<SystemTables>(transaction, claim)
     }
     const at = new Date()

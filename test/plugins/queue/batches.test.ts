@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'tap'
+import { databaseBusy } from '../../../lib/database/failures.js'
 import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createBacklogLimit } from '../../../plugins/queue/backlog-limit.js'
@@ -106,6 +107,18 @@ test('a failure rejects only the calls that it concerns', async (t) => {
     [{ reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }, { reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }],
     'nothing is retried during a database outage'
   )
+})
+
+test("a deadlock or lock timeout that one tenant's jobs cause rejects no job of another", async (t) => {
+  const { add, calls } = batches()
+  const outcomes = Promise.allSettled([add(item('a', 'busy')), add(item('b', 'good'))])
+  await turn()
+  calls[0]?.reject(databaseBusy())
+  await turn()
+  t.match(calls.slice(1), [{ tenant: 'a', ids: ['busy'] }, { tenant: 'b', ids: ['good'] }])
+  calls[1]?.reject(databaseBusy())
+  calls[2]?.resolve()
+  t.match(await outcomes, [{ reason: { code: 'TENANTRY_DATABASE_BUSY' } }, { value: 'sent' }])
 })
 
 test('jobs of a tenant that is being changed wait separately', async (t) => {

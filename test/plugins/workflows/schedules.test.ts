@@ -7,6 +7,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { gate } from '../../helpers/gate.js'
 import { startInstances } from '../../helpers/instances.js'
+import { untilBlocked } from '../../helpers/locks.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer, testServers } from '../../helpers/server.js'
@@ -207,6 +208,35 @@ test('a tenant that uses its share of the database does not delay the schedules 
   held.open()
   await Promise.all(work)
   t.equal(await app.workflows.startDue(at(10)), 2, 'the others stayed due')
+})
+
+test('processes that start the same schedules in other orders do not block each other', async (t) => {
+  const app = await testServer(t, { ...idle, workflows: [] }, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
+  const start = async (tenant: string, id: string) => {
+    const named = await app.workflows.documents.find(tenantRef(tenant), id)
+    const compiled = named?.compiled()
+    if (compiled === undefined || compiled === null) throw new Error(`no workflow ${id}`)
+    return () => app.workflows.startAt({ tenant: tenantRef(tenant), workflow: id, at: at(0), next: at(10) }, compiled, {})
+  }
+  for (const tenant of ['acme', 'globex']) await save(app, tenant, [nightly(), nightly('0 3 * * *', 'daily')])
+  await setClock(app, at(0))
+  const starts = [await start('globex', 'daily'), await start('acme', 'nightly'), await start('acme', 'daily')]
+  let waiting: Promise<unknown> | undefined
+  await app.db.transaction().execute(async (transaction) => {
+    await transaction.executeQuery(
+      CompiledQuery.raw("select from tenantry.workflow_schedules where (tenant_id, workflow) = ('acme', 'daily') for update")
+    )
+    const started = Promise.all(starts.map((each) => each()))
+    started.catch(() => {})
+    await untilBlocked(app.db, started)
+    const { rows } = await transaction.executeQuery(
+      CompiledQuery.raw('select tenant_id, workflow from tenantry.workflow_schedules order by tenant_id, workflow for update skip locked')
+    )
+    t.equal(rows.length, 4, 'the schedules after the locked one are not locked yet')
+    waiting = started
+  })
+  await waiting
+  t.same([await runsOf(app, 'globex'), (await runsOf(app, 'acme')).sort()], [['daily'], ['daily', 'nightly']])
 })
 
 test('of two processes that start after a time has passed, one runs the workflow to its end', async (t) => {
