@@ -86,8 +86,8 @@ export interface DocumentStore extends DocumentSession {
   readonly isDefault: boolean
   readonly sharedCollections: ReadonlySet<string>
   /**
-   * Runs the work in one transaction of the tenant: its writes are made together when it resolves, and none when it rejects. If another request changed
-   * its reads, it runs again, up to four times more. Its reads see its own writes of documents by id.
+   * Runs the work in one transaction of the tenant: its writes are made together when it resolves, and none when it rejects. If another
+   * request changed its reads, it runs again, up to four times more. Its reads see its own writes of documents by id.
    */
   transaction<Result>(tenant: Owner, work: (session: DocumentSession) => Promise<Result>): Promise<Result>
   /** Removes the tenant's documents, in batches, while `mayErase` before each is true. After a failure, another call continues. */
