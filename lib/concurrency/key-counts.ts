@@ -20,6 +20,15 @@ export class KeyCounts<Key> {
     return this.#counts.get(key) ?? 0
   }
 
+  /**
+   * Whether the key has more than `max`, or, while all keys together have more than `maxInAll`, more than an equal share of it. So many
+   * keys together cannot shut out another.
+   */
+  exceedsShare (key: Key, max: number, maxInAll: number): boolean {
+    const count = this.of(key)
+    return count > max || (this.#total > maxInAll && count * this.size > maxInAll)
+  }
+
   add (key: Key, amount: number): void {
     this.#total += amount
     const count = this.of(key) + amount

@@ -35,10 +35,7 @@ export function createResultMemory () {
         drop: (length: number) => add(-length),
         /** Throws `responsesBusy` if the tenant's requests keep too much. Its only request with results always has room. */
         requireRoom (): void {
-          const { total, size } = byTenant
-          const ofTenant = byTenant.of(tenant)
-          // Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another.
-          if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * size > maxInAll))) throw busy()
+          if (byTenant.of(tenant) !== own && byTenant.exceedsShare(tenant, maxOfTenant, maxInAll)) throw busy()
         },
         /** The request has ended. */
         release: () => add(-own)

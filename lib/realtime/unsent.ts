@@ -6,7 +6,7 @@ const maxUnsentBytes = 1_048_576 // of a connection
 const maxOfTenant = 67_108_864 // bytes of all its connections
 const maxInAll = 4 * maxOfTenant
 const uncountedBytes = 65_536 // of a connection; a client that reads has no more at the end of most turns of the event loop
-/** Of a connection. Beyond it no earlier changes are read for the client. */
+/** Unsent bytes of a connection beyond which no earlier changes are read for its client. */
 export const littleUnsentBytes = 262_144
 const pauseMs = 20 // ms between checks
 const stalledMs = 30_000 // ms without progress
@@ -25,22 +25,15 @@ export async function drain (unsent: () => number): Promise<boolean> {
 }
 
 export type UnsentBytes = ReturnType<typeof createUnsentBytes>
-/** Those of one connection. */
+/** The unsent bytes of one connection. */
 export type ConnectionBytes = ReturnType<UnsentBytes['of']>
 
 /** Counts the unsent bytes of the connections of this process. */
 export function createUnsentBytes () {
   const byTenant = new KeyCounts<Owner>()
 
-  /** Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another. */
-  function isFull (tenant: Owner): boolean {
-    const { total, size } = byTenant
-    const ofTenant = byTenant.of(tenant)
-    return ofTenant > maxOfTenant || (total > maxInAll && ofTenant * size > maxInAll)
-  }
-
   return {
-    /** The bytes of a new connection of the tenant. */
+    /** Begins the count of a new connection of the tenant. */
     of (tenant: Owner) {
       let own = 0
       const count = (bytes: number): void => {
@@ -55,7 +48,7 @@ export function createUnsentBytes () {
             return true
           }
           count(unsent + length)
-          if (unsent <= maxUnsentBytes && !isFull(tenant)) return true
+          if (unsent <= maxUnsentBytes && !byTenant.exceedsShare(tenant, maxOfTenant, maxInAll)) return true
           count(unsent)
           return false
         },
