@@ -1,4 +1,5 @@
 /** Work on the rows of many tenants, in turns: a tenant with many rows or a slow database delays the others for a few seconds only. */
+import { forEachTenant } from '../../lib/concurrency/by-tenant.js'
 import { isOutage } from '../../lib/database/failures.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
@@ -22,7 +23,7 @@ interface RoundWork<Row extends TenantRow> {
 /** The turn of a tenant in a round. */
 class Turn {
   private spentMs = 0
-  private hasDone = false
+  private madeProgress = false
   private hasOutage = false
 
   constructor (private readonly maxMs: number) {}
@@ -31,16 +32,16 @@ class Turn {
     return this.hasOutage || this.spentMs > this.maxMs
   }
 
-  /** Whether another turn is of use: the time was too short, and some work was done. */
+  /** Whether the tenant needs another turn: its time was too short, but long enough for some work. */
   get wantsMore (): boolean {
-    return this.isOver && this.hasDone && !this.hasOutage
+    return this.isOver && this.madeProgress && !this.hasOutage
   }
 
   async run (work: () => Promise<void>, failed: (error: unknown) => void): Promise<void> {
     const start = performance.now()
     try {
       await work()
-      this.hasDone = true
+      this.madeProgress = true
     } catch (error) {
       this.hasOutage = isOutage(error)
       failed(error)
@@ -71,20 +72,7 @@ export async function sweepRound<Row extends TenantRow> ({ next, work, failed, t
 
   const skipped = () => [...turns].filter(([, turn]) => turn.isOver).map(([tenant]) => tenant)
   for (let page = await next([]); page.length > 0 && signal?.aborted !== true; page = await next(skipped())) {
-    const waiting = byTenant(page)
-    await Promise.all(Array.from({ length: atOnce }, async () => {
-      for (let rows = waiting.shift(); rows !== undefined; rows = waiting.shift()) await workOn(rows)
-    }))
+    await forEachTenant(page, atOnce, workOn)
   }
   return signal?.aborted !== true && [...turns.values()].some((turn) => turn.wantsMore)
-}
-
-function byTenant<Row extends TenantRow> (rows: readonly Row[]): Row[][] {
-  const groups = new Map<Owner, Row[]>()
-  for (const row of rows) {
-    const group = groups.get(row.tenant)
-    if (group === undefined) groups.set(row.tenant, [row])
-    else group.push(row)
-  }
-  return [...groups.values()]
 }

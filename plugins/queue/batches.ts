@@ -3,6 +3,7 @@
  * wait. Tenants take turns in the next write, and one tenant's jobs block no other's: items that fail with the rest are written again
  * separately, beside the others.
  */
+import { byTenant } from '../../lib/concurrency/by-tenant.js'
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
 import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 import { isFailure } from '../../lib/errors.js'
@@ -116,7 +117,7 @@ export function createBatches<Of extends Item> (write: Write<Of>) {
   }
 
   function writeSeparately (entries: ReadonlyArray<Waiting<Of>>): void {
-    for (const [tenant, own] of byTenant(entries)) {
+    for (const [tenant, own] of byTenant(entries, ({ item }) => item.job.tenant)) {
       separate.add(tenant)
       writeOwn(own, tenant).then(() => {
         separate.delete(tenant)
@@ -148,15 +149,4 @@ export function createBatches<Of extends Item> (write: Write<Of>) {
         writeOwn([{ item, resolve, reject }], item.job.tenant).catch(reject)
       })
   }
-}
-
-function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<Owner, Array<Waiting<Of>>> {
-  const groups = new Map<Owner, Array<Waiting<Of>>>()
-  for (const entry of entries) {
-    const { tenant } = entry.item.job
-    const group = groups.get(tenant)
-    if (group === undefined) groups.set(tenant, [entry])
-    else group.push(entry)
-  }
-  return groups
 }

@@ -1,6 +1,7 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
 import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { forEachTenant } from '../../lib/concurrency/by-tenant.js'
 import { repeat } from '../../lib/concurrency/repeat.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { databaseTime } from '../../lib/database/sql.js'
@@ -92,21 +93,11 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
   }
 
   async function startAll (page: readonly Row[], now: Date): Promise<number> {
-    const byTenant = new Map<Owner, Row[]>()
-    for (const row of page) {
-      const known = byTenant.get(row.tenant)
-      if (known === undefined) byTenant.set(row.tenant, [row])
-      else known.push(row)
-    }
-    const turns = [...byTenant.values()]
     let started = 0
-    const work = async () => {
-      for (let rows = turns.shift(); rows !== undefined; rows = turns.shift()) {
-        const count = await startOf(rows, now)
-        started += count
-      }
-    }
-    await Promise.all(Array.from({ length: atOnce }, work))
+    await forEachTenant(page, atOnce, async (rows) => {
+      const count = await startOf(rows, now)
+      started += count
+    })
     return started
   }
 
