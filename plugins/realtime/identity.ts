@@ -7,7 +7,7 @@ import { optional } from '../../lib/plugin/define.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import { createLimit } from '../rate-limit/rules.js'
-import { requireActive } from '../tenancy/tenant.js'
+import { requireActive, type Tenant } from '../tenancy/tenant.js'
 import type { Identity } from './types.js'
 
 /** The token or key of a client. */
@@ -49,11 +49,15 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   return sent[0] ?? null
 }
 
-/** A suspension that began after the tenant was admitted: the check of open connections did not find this one. */
-export async function requireTenant (tenants: FastifyInstance['tenants'], { claims, tenant: id }: Identity): Promise<void> {
+/** Returns the tenant. Rejects with `tenantUnknown` if it was deleted, and with `tenantSuspended` if its callers are refused. */
+export async function requireTenant (
+  tenants: FastifyInstance['tenants'],
+  { claims, tenant: id }: Pick<Identity, 'claims' | 'tenant'>
+): Promise<Tenant> {
   const tenant = await tenants.get(id)
   if (tenant === null) throw failure('tenantUnknown')
   requireActive(tenant, { byPlatform: isPlatformAdmin(claims) })
+  return tenant
 }
 
 export function createIdentities (app: FastifyInstance) {
@@ -64,8 +68,7 @@ export function createIdentities (app: FastifyInstance) {
    * requests, and as usage.
    */
   async function count (request: FastifyRequest, auth: Claims, id: Owner): Promise<void> {
-    const tenant = await app.tenants.get(id)
-    if (tenant === null) throw failure('tenantUnknown')
+    const tenant = await requireTenant(app.tenants, { claims: auth, tenant: id })
     await limiter()?.checkWithin(request, { auth, tenant })
     usage()?.record(id, 'api_calls')
   }

@@ -94,6 +94,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       rooms: new Set()
     }
     clients.add(client)
+    // A suspension closes the connections of `clients`. One that began before is found here.
     await requireTenant(tenants, identity).catch((error: unknown) => {
       close(client)
       throw error
