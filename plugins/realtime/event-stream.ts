@@ -187,7 +187,11 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
 
   request.raw.on('close', end)
   raw.on('drain', share.release)
-  raw.on('close', share.release)
+  raw.on('close', () => {
+    // Nothing may be counted after the release. The response closes before the request.
+    end()
+    share.release()
+  })
   return stream
 }
 
