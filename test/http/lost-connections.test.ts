@@ -6,6 +6,7 @@ import { test } from 'tap'
 import { seededRandom } from '../helpers/random.js'
 import { listen } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
+import { uncaughtErrors } from '../helpers/uncaught.js'
 import { until } from '../helpers/until.js'
 import { openBuiltIn, type Operation, placed } from './built-in.js'
 
@@ -57,14 +58,7 @@ const long = [
 ]
 
 test('lost connections do not end the process', async (t) => {
-  const errors: unknown[] = []
-  const note = (error: unknown): void => {
-    errors.push(error)
-  }
-  for (const event of ['uncaughtException', 'unhandledRejection']) {
-    process.on(event, note)
-    t.teardown(() => process.off(event, note))
-  }
+  const errors = uncaughtErrors(t)
   const { app, operations } = await openBuiltIn(t)
   const port = Number(new URL(await listen(app)).port)
   const random = seededRandom(1)
@@ -104,8 +98,11 @@ async function turns (count: number): Promise<void> {
 function randomRequests (random: () => number, operations: readonly Operation[]): () => string {
   const oneOf = <Value>(values: readonly Value[], or: Value): Value => values[Math.floor(random() * values.length)] ?? or
   const targets = operations.map(({ target }) => placed(target))
-  const tokens = [{ sub: 'ada', role: 'admin', tenant_id: 'acme' }, { sub: 'eve', role: 'user', tenant_id: 'globex' }, { sub: 'root', role: 'admin' }]
-    .map((claims) => signToken(claims))
+  const tokens = [
+    signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }),
+    signToken({ sub: 'eve', role: 'user', tenant_id: 'globex' }),
+    signToken({ sub: 'root', role: 'admin' })
+  ]
   return () => {
     const target = oneOf(random() < 0.5 ? long : targets, 'GET /')
     const lines = [`${target} HTTP/1.1`, 'Host: a']

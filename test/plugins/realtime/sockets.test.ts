@@ -2,17 +2,13 @@
 import { once } from 'node:events'
 import { connect as tcp } from 'node:net'
 import { test } from 'tap'
+import { uncaughtErrors } from '../../helpers/uncaught.js'
 import { until } from '../../helpers/until.js'
 import { open, tokenOf } from './app.js'
 
 test('a reset of a connection whose upgrade waits for an earlier response does not end the process', async (t) => {
   const { app, origin } = await open(t)
-  const errors: unknown[] = []
-  const note = (error: unknown): void => {
-    errors.push(error)
-  }
-  process.on('uncaughtException', note)
-  t.teardown(() => process.off('uncaughtException', note))
+  const errors = uncaughtErrors(t)
   const sockets = new Set<object>()
   app.server.on('connection', (socket) => {
     sockets.add(socket)

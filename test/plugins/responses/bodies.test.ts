@@ -5,6 +5,7 @@ import { type Test, test } from 'tap'
 import { gate } from '../../helpers/gate.js'
 import { listen, type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { uncaughtErrors } from '../../helpers/uncaught.js'
 import { until } from '../../helpers/until.js'
 
 const megabyte = 1_048_576
@@ -142,12 +143,7 @@ test('a body of many small chunks is read, and one of too many is refused before
 })
 
 test('a connection that ends before its unread body does not end the process', async (t) => {
-  const errors: unknown[] = []
-  const note = (error: unknown): void => {
-    errors.push(error)
-  }
-  process.on('uncaughtException', note)
-  t.teardown(() => process.off('uncaughtException', note))
+  const errors = uncaughtErrors(t)
   const refused = gate()
   const closed = gate()
   const app = await testServer(t, { routes }, {
