@@ -118,7 +118,8 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
   if (context.patternWeight > maxPatternWeight) {
     context.faults.add(
       pointer,
-      `the patterns of this route are too large in total: the limit is ${maxPatternWeight}. Each character or class counts 1, repeats count as often as they repeat, and each pattern adds ${patternWeight}`
+      `the patterns of this route are too large in total: the limit is ${maxPatternWeight}. Each character or class counts 1, ` +
+        `repeats count as often as they repeat, and each pattern adds ${patternWeight}`
     )
   }
   const { maxLength } = compiled
