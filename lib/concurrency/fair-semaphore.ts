@@ -25,6 +25,13 @@ interface Waiter<Key extends string, Shared> {
 const heldPerFree = 4 // a single tenant can have four fifths of the places
 const maxKept = 10_000 // idle accounts; creating one again is the slowest part here
 
+export interface SemaphoreOptions<Key> {
+  /** Some places stay free for other accounts, since places are held for long. Default: true. */
+  readonly keepsFree?: boolean
+  /** The most places of an account. Default: all. */
+  readonly maxOf?: (key: Key) => number
+}
+
 export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   private readonly accounts = new Map<string, Account<Key, Shared>>()
   /** Waiting accounts, in the order of their turns. */
@@ -33,17 +40,17 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   private waiters = 0
   /** The places that may be taken at present. */
   private limit: number
+  private readonly keepsFree: boolean
+  private readonly maxOf: (key: Key) => number
 
-  /**
-   * `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: for places that are held for long, some stay free for others;
-   * `maxOf`: the places of one account.
-   */
+  /** `max`: places; `timeoutMs`: the longest wait for one. */
   constructor (
     private readonly max: number,
     private readonly timeoutMs: number,
-    private readonly keepsFree = true,
-    private readonly maxOf: (key: Key) => number = () => max
+    { keepsFree = true, maxOf = () => max }: SemaphoreOptions<Key> = {}
   ) {
+    this.keepsFree = keepsFree
+    this.maxOf = maxOf
     this.limit = max
   }
 

@@ -24,7 +24,7 @@ export type TenantLimiter = ReturnType<typeof createTenantLimiter>
 export function createTenantLimiter (
   { maxOfTenant, maxRunningOfTenant = maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
 ) {
-  const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, true, (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll)
+  const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, { maxOf: (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll })
   const pending = new KeyCounts<TenantRef>()
 
   return {

@@ -16,7 +16,7 @@ export interface TurnsOptions {
 }
 
 export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions) {
-  const gate = new FairSemaphore(max, timeoutMs, false)
+  const gate = new FairSemaphore(max, timeoutMs, { keepsFree: false })
   const waiting = new KeyCounts<TenantRef>()
 
   function enter (tenant: TenantRef): Promise<Account> {

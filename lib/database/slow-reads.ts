@@ -29,8 +29,8 @@ class Places {
   readonly first: FairSemaphore
 
   constructor (atOnce: number, timeoutMs: number) {
-    this.slow = new FairSemaphore(atOnce, timeoutMs, false)
-    this.first = new FairSemaphore(1, timeoutMs, false)
+    this.slow = new FairSemaphore(atOnce, timeoutMs, { keepsFree: false })
+    this.first = new FairSemaphore(1, timeoutMs, { keepsFree: false })
   }
 }
 

@@ -326,7 +326,7 @@ const waitMs = 5000 // for the turn
 function createTenantMutex () {
   const lines = new Map<string, { readonly gate: FairSemaphore, length: number }>()
   return async <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => {
-    const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, false), length: 0 }
+    const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, { keepsFree: false }), length: 0 }
     lines.set(tenant, line)
     line.length++
     try {

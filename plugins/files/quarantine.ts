@@ -41,7 +41,7 @@ export interface QuarantineParts {
 export type Quarantine = ReturnType<typeof createQuarantine>
 
 export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now, log }: QuarantineParts) {
-  const gate = new FairSemaphore(maxScans, turnMs, false)
+  const gate = new FairSemaphore(maxScans, turnMs, { keepsFree: false })
   const closing = new AbortController()
   const working = new KeyCounts<Owner>()
   const workers = new Set<Promise<void>>()

@@ -97,7 +97,10 @@ export class LargeRoutes {
   /** Calls `granted` with a function that frees the place, once there is one. */
   private queue (account: string, granted: (free: () => void) => void, refused: (error: Error) => void): void {
     let line = this.lines.get(account)
-    if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore<string>(atOnce, waitMs, false), length: 0 })
+    if (line === undefined) {
+      line = { gate: new FairSemaphore<string>(atOnce, waitMs, { keepsFree: false }), length: 0 }
+      this.lines.set(account, line)
+    }
     const { gate } = line
     if (gate.waiting >= maxWaiting) return refused(busy())
     line.length++
