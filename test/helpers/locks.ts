@@ -3,6 +3,10 @@ import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { until } from './until.js'
 
+/** The number `n` of sessions that wait for an advisory lock of this database: the view shows the locks of all databases of the server. */
+export const advisoryWaits = `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted
+  and database = (select oid from pg_database where datname = current_database())`
+
 /** Resolves when the work waits for a lock of the database, or has ended. */
 export async function untilBlocked (db: Kysely<SystemTables>, work: Promise<unknown>): Promise<void> {
   let hasEnded = false

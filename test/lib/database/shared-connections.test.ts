@@ -3,6 +3,7 @@ import pg from 'pg'
 import { type Test, test } from 'tap'
 import type { Engine, Statement, TextOptions } from '../../../lib/database/engine.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { advisoryWaits } from '../../helpers/locks.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine } from './open.js'
 import { openProxy } from './proxy.js'
@@ -153,7 +154,7 @@ async function openLock (connectionString: string) {
   await client.query('select pg_advisory_lock(1)')
   return {
     async waiting (): Promise<number> {
-      const { rows } = await client.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted")
+      const { rows } = await client.query(advisoryWaits)
       return rows[0].n
     },
     end: () => client.end()

@@ -3,6 +3,7 @@ import { type Test, test } from 'tap'
 import type { Engine, Session } from '../../../lib/database/engine.js'
 import { type Place, SlowReads } from '../../../lib/database/slow-reads.js'
 import { noTenant, tenantIdOf, type TenantRef } from '../../../lib/identity/tenant-ref.js'
+import { advisoryWaits } from '../../helpers/locks.js'
 import { startPgBouncer } from '../../helpers/pgbouncer.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { openEngine } from './open.js'
@@ -203,7 +204,7 @@ test("in PostgreSQL a tenant's slow reads run one at a time, and one at a time i
   await lock.connect()
   const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text' }
   const waiting = async () => {
-    const { rows } = await lock.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted")
+    const { rows } = await lock.query(advisoryWaits)
     return rows[0].n
   }
   const alone = () => engine.text(locked, [], { tenant: a })
@@ -328,7 +329,7 @@ test('a read that became slow while it waited for a connection waits for its tur
   const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text from pg_sleep(0.002)' }
   const run = () => engine.text(locked, [], { tenant: a })
   const waiting = async () => {
-    const { rows } = await lock.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted and mode = 'ShareLock'")
+    const { rows } = await lock.query(`${advisoryWaits} and mode = 'ShareLock'`)
     return rows[0].n
   }
   let longest = 0

@@ -5,6 +5,7 @@
 import { get } from 'node:http'
 import pg from 'pg'
 import { test } from 'tap'
+import { advisoryWaits } from '../../helpers/locks.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
@@ -66,13 +67,10 @@ test('cached responses stay correct during overlapping events', async (t) => {
   const hold = () => holder.query('select pg_advisory_lock(7)')
   const release = () => holder.query('select pg_advisory_unlock(7)')
 
-  // The view shows the locks of all databases of the server.
-  const waiters = `select count(*) from pg_locks where locktype = 'advisory' and not granted and objid = 7
-    and database = (select oid from pg_database where datname = current_database())`
   const waiting = (count: number) =>
     until(
       `${count} wait`,
-      async () => Number((await query(waiters))[0]?.['count']) === count
+      async () => Number((await query(`${advisoryWaits} and objid = 7`))[0]?.['n']) === count
     )
   const runs = async () => Number((await query('select last_value from runs'))[0]?.['last_value'])
   const titles = async (ask: Ask, path: string) => {

@@ -4,6 +4,7 @@ import pg from 'pg'
 import sharp from 'sharp'
 import { type Test, test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
+import { advisoryWaits } from '../../helpers/locks.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
@@ -69,11 +70,7 @@ test('a process killed during an image leaves no object without a row, and no st
     'create trigger wait_for_lock after insert on tenantry.file_transforms for each row when (new.size > 0) execute function wait_for_lock()'
   )
   const kept = async () => Number((await query('select count(*)::integer as count from tenantry.file_transforms'))[0]?.['count'])
-  const waiting = async () =>
-    Number(
-      (await query("select count(*)::integer as count from pg_locks where locktype = 'advisory' and not granted and objid = 7"))[0]
-        ?.['count']
-    )
+  const waiting = async () => Number((await query(`${advisoryWaits} and objid = 7`))[0]?.['n'])
   const held = async () =>
     Number((await query('select count(*)::integer as count from tenantry.usage_reservations where booked is null'))[0]?.['count'])
 
