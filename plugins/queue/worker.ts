@@ -108,7 +108,9 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
       capacity: concurrency - current.filter(({ task }) => task === name).length
     })).filter(({ capacity }) => capacity > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
-    const jobs = await taken(wants, free, current)
+    // The last place is for the platform, and for tenants without a running job.
+    const isLast = free === 1
+    const jobs = await taken(wants, isLast ? 1 : free - 1, current, isLast ? 1 : ofOneTenant)
     for (const { task, from } of wants) {
       const last = lastInTurn(jobs.filter((job) => job.task === task), from)
       if (last !== undefined) turns.set(task, `${last}\u0001`)
@@ -117,13 +119,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     return jobs.length > 0
   }
 
-  async function taken (wants: readonly Want[], limit: number, current: readonly TakenJob[]): Promise<TakenJob[]> {
+  async function taken (wants: readonly Want[], limit: number, current: readonly TakenJob[], most: number): Promise<TakenJob[]> {
     const ofTenants = new Map<string, number>()
     for (const { tenant } of current) if (tenant !== platformRef) ofTenants.set(tenant, (ofTenants.get(tenant) ?? 0) + 1)
     const suspect = current.every(({ lost }) => lost === 0)
     for (;;) {
       try {
-        return await store.take(wants, limit, { most: ofOneTenant, running: ofTenants, suspect })
+        return await store.take(wants, limit, { most, running: ofTenants, suspect })
       } catch (error) {
         if (!isFailure(error, 'conflict')) throw error
       }

@@ -153,6 +153,26 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const id of [...ids, third]) await until('it ends', async () => await stateOf(id) === 'completed')
   })
 
+  await t.test('the last place is for the platform, and for tenants without a running job', async (t) => {
+    const [door, short] = [gate(), gate()]
+    handle = ({ tenant }) => tenant === '' ? short.opened : door.opened
+    await run("insert into tenantry.tenants (id, name, status) values ('c', 'c', 'active') on conflict do nothing")
+    await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n: `a${n}` } })))
+    await until('both run', () => seen.length === 2)
+    const ids = await Promise.all([1, 2].map(() => send('patient', { tenant: 'b', data: { n: 'b' } })))
+    await until('one of them runs', () => seen.length >= 3)
+    const own = await send('any', { tenant: '', data: { n: 'platform' } })
+    await until('another job runs', () => seen.length === 4)
+    t.same(numbers().slice(2), ['b', 'platform'])
+    short.open()
+    await until('it ends', async () => await stateOf(own) === 'completed')
+    await send('any', { tenant: 'c', data: { n: 'c' } })
+    await until('another job runs', () => seen.length === 5)
+    t.same(numbers().slice(2), ['b', 'platform', 'c'])
+    door.open()
+    for (const id of ids) await until('it ends', async () => await stateOf(id) === 'completed')
+  })
+
   await t.test('a job that its handler hands back runs again as the same attempt', async (t) => {
     handle = async () => {
       if (seen.length < 3) throw new HandedBack('others first')
