@@ -5,14 +5,18 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type * as Sdk from '@modelcontextprotocol/client'
 
 const killDelay = 1500 // ms for a process to end by itself, also when the server has little time left
+const maxSkipped = 16 // times the size of a message: a longer line is not read to its end
 const closeDelay = 1000 // ms for the rest of its output to arrive
+
+/** The code of the error that a call gets instead of a message that is too long. */
+export const tooLong = -32_099
 
 export interface ChildOptions {
   readonly command: string
   readonly args: readonly string[]
   /** The complete environment of the process, besides PATH. The library's own transport would add HOME, SHELL and others. */
   readonly env: Readonly<Record<string, string>>
-  /** Bytes of one message. A longer message ends the process. */
+  /** Bytes of one message. A longer one fails its call, or ends the process if it names none. */
   readonly maxBytes: number
 }
 
@@ -23,8 +27,10 @@ export class ChildTransport implements Sdk.Transport {
   readonly #options: ChildOptions
   readonly #buffer: Sdk.ReadBuffer
   readonly #serialize: typeof Sdk.serializeMessage
+  #line = new LineEnds()
   #child: ChildProcess | null = null
   #end: Promise<void> | null = null
+  #isTooLong = false
 
   constructor (sdk: Pick<typeof Sdk, 'ReadBuffer' | 'serializeMessage'>, options: ChildOptions) {
     this.#options = options
@@ -34,6 +40,11 @@ export class ChildTransport implements Sdk.Transport {
 
   get pid (): number | undefined {
     return this.#child?.pid
+  }
+
+  /** The process was ended because of a message that was too long. */
+  get isTooLong (): boolean {
+    return this.#isTooLong
   }
 
   async start (): Promise<void> {
@@ -91,15 +102,29 @@ export class ChildTransport implements Sdk.Transport {
   }
 
   #read (chunk: Buffer): void {
-    try {
-      this.#buffer.append(chunk)
-    } catch (error) {
-      this.#report(error)
-      const pid = this.#child?.pid
-      if (pid !== undefined) signalGroup(pid, 'SIGKILL')
-      this.#child?.stdout?.destroy()
-      return
+    for (let start = 0; start < chunk.length && !this.#isTooLong;) {
+      const end = chunk.indexOf(newline, start) + 1
+      this.#readPart(chunk.subarray(start, end === 0 ? chunk.length : end), end !== 0)
+      start = end === 0 ? chunk.length : end
     }
+  }
+
+  /** `isLast`: the part ends its line. */
+  #readPart (part: Buffer, isLast: boolean): void {
+    const { maxBytes } = this.#options
+    this.#line.add(part)
+    if (this.#line.length <= maxBytes) {
+      this.#buffer.append(part)
+      if (isLast) this.#readMessages()
+    } else {
+      this.#buffer.clear()
+      if (isLast) this.#refuse(this.#line.call())
+      else if (this.#line.length > maxSkipped * maxBytes) this.#refuse(null)
+    }
+    if (isLast) this.#line = new LineEnds()
+  }
+
+  #readMessages (): void {
     for (;;) {
       try {
         const message = this.#buffer.readMessage()
@@ -112,8 +137,46 @@ export class ChildTransport implements Sdk.Transport {
     }
   }
 
+  /** Other calls of the process continue, if the call of the message is known. */
+  #refuse (call: number | null): void {
+    const message = `the message has more than ${this.#options.maxBytes} bytes`
+    if (call !== null) return this.onmessage?.({ jsonrpc: '2.0', id: call, error: { code: tooLong, message } })
+    this.#isTooLong = true
+    this.#report(new Error(message))
+    const pid = this.#child?.pid
+    if (pid !== undefined) signalGroup(pid, 'SIGKILL')
+    this.#child?.stdout?.destroy()
+  }
+
   #report (error: unknown): void {
     this.onerror?.(error instanceof Error ? error : new Error(String(error)))
+  }
+}
+
+const newline = 10
+const keptBytes = 256 // of each end of a line
+// Members of the message itself: its other members are between them, or before them, and within these may be any text.
+const idAtStart = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+)\s*,\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"result"\s*:/
+const resultAtStart = /^\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"result"\s*:/
+const idAtEnd = /,\s*"id"\s*:\s*(\d+)\s*\}\s*$/
+
+/** The first and the last bytes of a line. */
+class LineEnds {
+  length = 0
+  #first = Buffer.alloc(0)
+  #last = Buffer.alloc(0)
+
+  add (part: Buffer): void {
+    if (this.#first.length < keptBytes) this.#first = Buffer.concat([this.#first, part.subarray(0, keptBytes - this.#first.length)])
+    this.#last = Buffer.concat([this.#last, part.subarray(-keptBytes)]).subarray(-keptBytes)
+    this.length += part.length
+  }
+
+  /** The id of the call whose result the line is; null if it cannot be read. */
+  call (): number | null {
+    const first = this.#first.toString()
+    const found = idAtStart.exec(first) ?? (resultAtStart.test(first) ? idAtEnd.exec(this.#last.toString()) : null)
+    return found === null ? null : Number(found[1])
   }
 }
 

@@ -12,7 +12,7 @@ import type { McpServer } from '../../lib/schema/agent.js'
 import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/nesting.js'
-import { ChildTransport } from './child.js'
+import { ChildTransport, tooLong } from './child.js'
 import type { Execution, ServerTool, ToolResult } from './types.js'
 
 const maxResult = 1_048_576 // characters of a result as JSON
@@ -29,8 +29,8 @@ export interface Connection {
   /** The number of tools in the list that was read last. */
   readonly count: number
   call(tool: string, call: Pick<Execution, 'depth' | 'signal'> & { readonly args: Readonly<Record<string, unknown>> }): Promise<ToolResult>
-  /** Resolves when the connection ends, for any reason. */
-  readonly ended: Promise<void>
+  /** Resolves when the connection ends, for any reason. `tooLong`: its process works, but sent a message that is too long. */
+  readonly ended: Promise<'tooLong' | undefined>
   close(): Promise<void>
 }
 
@@ -50,10 +50,10 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
   let isOver = false
   let known: Promise<ReadonlyMap<string, RemoteTool>> | null = null
   let count = 0
-  const ended = new Promise<void>((resolve) => {
+  const ended = new Promise<'tooLong' | undefined>((resolve) => {
     client.onclose = () => {
       isOver = true
-      resolve()
+      resolve(transport instanceof ChildTransport && transport.isTooLong ? 'tooLong' : undefined)
     }
   })
   client.onerror = (err) => log.debug({ err, server: name }, 'an MCP server sent an invalid message')
@@ -98,6 +98,9 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
       probe()
       return failure('toolTimeout', { cause: error })
     }
+    if (error instanceof sdk.ProtocolError && error.code === tooLong) {
+      return failure('toolFailed', { message: `The response of the MCP server has more than ${maxMessage} bytes: request less`, cause: error })
+    }
     // Another process may serve the address by now, without this session.
     if (server.command === undefined) giveUp()
     return failure('toolFailed', {
@@ -129,7 +132,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
       } catch (error) {
         signal.throwIfAborted()
         // The server refused the call: its message becomes the result of the tool.
-        if (error instanceof sdk.ProtocolError) {
+        if (error instanceof sdk.ProtocolError && error.code !== tooLong) {
           return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
         }
         throw error instanceof TenantryError ? error : errorOf(error)

@@ -55,9 +55,12 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     const entry: Entry = { key, owner, opened: open(server, closing.signal), connection: null, active: 0 }
     entry.opened.then((connection) => {
       entry.connection = connection
-      connection.ended.then(() => {
+      connection.ended.then((reason) => {
         // A connection that was ended on purpose is already removed.
-        if (entries.remove(entry)) noteFailure(server, key, new Error('the MCP server has stopped'), began)
+        if (!entries.remove(entry)) return
+        // One tenant's call causes it: the others do not wait for a new process.
+        if (reason === 'tooLong') onFailure(server, new Error('a message of the MCP server is too long'))
+        else noteFailure(server, key, new Error('the MCP server has stopped'), began)
       }).catch((error: unknown) => onFailure(server, error))
       entries.changed()
     }, (error: unknown) => {

@@ -77,12 +77,13 @@ test('the processes of a tenant end with it, and a later tenant with its id gets
   t.same([await run('acme', 'add'), await run('globex', 'add')], ['1', '2'])
 })
 
-test('garbage between messages is skipped, and a huge message ends the process', async (t) => {
-  const { as } = await open(t, [faulty])
-  const acme = as('acme')
+test('garbage between messages is skipped, and a huge message fails only its own call', async (t) => {
+  const { as } = await open(t, [{ ...faulty, shared: true }])
+  const [acme, globex] = [as('acme'), as('globex')]
+  const { text: pid } = await globex.execute('faulty.pid')
   t.match(await acme.execute('faulty.garbage'), { status: 200, text: 'after garbage' })
-  t.match(await acme.execute('faulty.huge'), { status: 502 })
-  t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' }, 'a new process')
+  t.match(await acme.execute('faulty.huge'), { status: 502, body: { message: /more than 4194304 bytes: request less/ } })
+  t.match(await globex.execute('faulty.pid'), { status: 200, text: pid }, 'the process still runs')
 })
 
 test('errors of a tool are results', async (t) => {

@@ -10,7 +10,7 @@ const signal = new AbortController().signal
 
 /** Counts open processes, and records their tenants. */
 function world (maxProcesses: number, maxWait = 600_000) {
-  const state = { open: 0, most: 0, started: 0, time: 0, failures: 0, fails: false }
+  const state = { open: 0, most: 0, started: 0, time: 0, failures: 0, fails: false, endAsTooLong: () => {} }
   const pool = createPool({
     maxProcesses,
     maxWait,
@@ -27,8 +27,9 @@ function world (maxProcesses: number, maxWait = 600_000) {
         throw new Error('it does not start')
       }
       let end = () => {}
-      const ended = new Promise<void>((resolve) => {
-        end = resolve
+      const ended = new Promise<'tooLong' | undefined>((resolve) => {
+        end = () => resolve(undefined)
+        state.endAsTooLong = () => resolve('tooLong')
       })
       const connection: Connection = {
         ended,
@@ -111,6 +112,19 @@ test('a failing server restarts after increasing delays', async (t) => {
   state.fails = false
   state.time = 750
   await use()
+  await pool.close()
+})
+
+test('a server that ended because of a long message starts again at once', async (t) => {
+  const { state, pool } = world(8)
+  const shared = { ...server, shared: true }
+  for (let started = 1; started <= 3; started++) {
+    await pool.use(shared, tenantRef('a'), signal, async () => {})
+    t.match(state, { started, failures: started - 1 })
+    state.endAsTooLong()
+    await turn()
+  }
+  await pool.use(shared, tenantRef('b'), signal, async () => {})
   await pool.close()
 })
 
