@@ -15,7 +15,7 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { isToolCall, whenEnded } from '../../lib/plugin/request-end.js'
 import { BodyChunks } from './body-chunks.js'
-import { LargeRoutes } from './large-routes.js'
+import { LargeRoutes, unread } from './large-routes.js'
 import { Ledger } from './ledger.js'
 
 const sliceSize = 262_144 // bytes or characters, which take about half a millisecond to encode and write
@@ -124,7 +124,9 @@ export default definePlugin<ResponsesOptions>({
       if (largeRoutes.known.size === 0 && !turns.isActive) return done()
       const account = accountOf(request, trustsHeader)
       turns.noteRequest(account)
-      largeRoutes.enter(account, request, reply, done)
+      const { socket } = request.raw
+      const fits = (size: number) => !(socket instanceof Socket) || isToolCall(request) || ledger.admits(account, socket, size)
+      largeRoutes.enter(account, request, reply, fits, done)
     })
 
     app.addHook('onSend', (request, reply, payload, done) => {
@@ -132,7 +134,7 @@ export default definePlugin<ResponsesOptions>({
       const isSmall = size < smallResponse && !isBehind(reply)
       if (isSmall && largeRoutes.known.size === 0) return done()
       const account = accountOf(request, trustsHeader)
-      largeRoutes.leave(account, request, size)
+      largeRoutes.leave(account, request, reply, size)
       const { socket } = request.raw
       // Injected requests and tool calls have no connection: their caller is this process.
       if (isSmall || !(socket instanceof Socket) || isToolCall(request) || reply.raw.destroyed) return done()
@@ -196,7 +198,7 @@ function refuse (request: FastifyRequest, reply: FastifyReply, done: (error?: Er
   if (request.method === 'GET' || request.method === 'HEAD') {
     for (const name of contentHeaders) reply.removeHeader(name)
     reply.header('cache-control', 'no-store')
-    return done(failure('responsesUnread', retryIn(retryAfter)))
+    return done(unread())
   }
   // The write may be committed, which an error status would deny. So the connection is closed instead.
   request.raw.socket.destroy()

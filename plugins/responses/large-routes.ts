@@ -14,25 +14,37 @@ const maxRoutes = 10_000
 const readMs = 1000 // ms for the reader of a large response; a slower reader loses its place
 const retryAfter = 1 // s
 
+interface LargeRoute {
+  /** The bytes of the last large response. */
+  readonly size: number
+  /** The number of smaller responses until the route no longer counts as large. */
+  readonly left: number
+}
+
 interface Line {
   readonly gate: FairSemaphore<string>
   length: number
 }
 
 export class LargeRoutes {
-  /**
-   * The large routes: each with the number of smaller responses until it no longer counts as large. Usually there are none, so that a
-   * request needs no look-up.
-   */
-  readonly known = new LRUCache<string, number>(lruOptions(maxRoutes))
+  /** The large routes. Usually there are none, so that a request needs no look-up. */
+  readonly known = new LRUCache<string, LargeRoute>(lruOptions(maxRoutes))
   private readonly lines = new Map<string, Line>()
   /** The function that frees the place of a request or a call. */
   private readonly places = new WeakMap<object, () => void>()
 
-  /** Calls `done` when the request may be handled: at once, unless its route is large. */
-  enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
-    if (!this.known.has(keyOf(account, request))) return done()
+  /**
+   * Calls `done` when the request may be handled: at once, unless its route is large. `fits`: whether the account may have a further
+   * unread response of that size; without it the request is refused before it runs.
+   */
+  enter (account: string, request: FastifyRequest, { raw }: FastifyReply, fits: (size: number) => boolean, done: (error?: Error) => void): void {
+    const route = this.known.get(keyOf(account, request))
+    if (route === undefined) return done()
     this.queue(account, (free) => {
+      if (!fits(route.size)) {
+        free()
+        return done(unread())
+      }
       const leave = () => {
         if (this.places.delete(request)) free()
       }
@@ -62,17 +74,17 @@ export class LargeRoutes {
     }
   }
 
-  /** Call it when the response of the request exists and is about to be written. */
-  leave (account: string, request: FastifyRequest, size: number): void {
+  /** Call it when the response of the request exists and is about to be written. Errors do not show how large the route's responses are. */
+  leave (account: string, request: FastifyRequest, { statusCode }: FastifyReply, size: number): void {
     const leave = this.places.get(request)
     if (size >= largeResponse) {
       // Prevents responses from being built faster than they are read.
       if (leave !== undefined) setTimeout(leave, readMs).unref()
-      this.known.set(keyOf(account, request), remembered)
+      this.known.set(keyOf(account, request), { size, left: remembered })
       return
     }
     leave?.()
-    if (this.known.size > 0) this.forget(keyOf(account, request))
+    if (this.known.size > 0 && statusCode < 400) this.forget(keyOf(account, request))
   }
 
   /** Refuses the waiting requests. */
@@ -81,16 +93,16 @@ export class LargeRoutes {
   }
 
   private remember (key: () => string, text: string): string {
-    if (text.length >= largeResponse) this.known.set(key(), remembered)
+    if (text.length >= largeResponse) this.known.set(key(), { size: text.length, left: remembered })
     else if (this.known.size > 0) this.forget(key())
     return text
   }
 
   /** Counts a smaller response of the route. */
   private forget (key: string): void {
-    const left = this.known.get(key)
-    if (left === undefined) return
-    if (left > 1) this.known.set(key, left - 1)
+    const route = this.known.get(key)
+    if (route === undefined) return
+    if (route.left > 1) this.known.set(key, { ...route, left: route.left - 1 })
     else this.known.delete(key)
   }
 
@@ -125,4 +137,9 @@ function keyOf (account: string, { method, tenantRoute, routeOptions }: FastifyR
 
 function busy (): Error {
   return failure('responsesBusy', retryIn(retryAfter))
+}
+
+/** The account has too many unread bytes. */
+export function unread (): Error {
+  return failure('responsesUnread', retryIn(retryAfter))
 }

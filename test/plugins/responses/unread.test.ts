@@ -16,8 +16,12 @@ const long = 600_000 // ms: no connection of the test is closed by a timeout
 /** An app whose caller belongs to the tenant in the header, and its accepted connections. */
 async function open (t: Test, options: ResponsesOptions) {
   const ended: string[] = []
+  const made = { count: 0 }
   const text = JSON.stringify('x'.repeat(large))
-  const body = () => Buffer.from(text).toString()
+  const body = () => {
+    made.count++
+    return Buffer.from(text).toString()
+  }
   const { app } = await testApp(t, {
     plugins: { conventions: { root: true }, responses: options },
     server: { forceCloseConnections: true },
@@ -39,7 +43,7 @@ async function open (t: Test, options: ResponsesOptions) {
   app.server.on('connection', (socket: Socket) => {
     connections.push(socket)
   })
-  return { app, ended, connections, origin: await listen(app) }
+  return { app, ended, made, connections, origin: await listen(app) }
 }
 
 function callerInHeader (app: FastifyInstance): void {
@@ -78,6 +82,21 @@ t.test("60 callers that never read use no more than their tenant's bound, and ot
   t.strictSame([...new Set(results.map(({ status }) => status))].sort(), [200, 429])
   t.ok(results.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'admitted callers get their whole response')
   await until('nothing is held', () => app.responses.unsentBytes === 0)
+})
+
+t.test('a request whose large response would not fit is refused before it runs', async (t) => {
+  const { app, ended, made, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
+  const { socket } = await slowReader(t, origin, requestText('GET', '/large', of('a')))
+  await until('it was handled', () => ended.length === 1)
+  for (let count = 0; count < 60; count++) {
+    const response = await fetch(`${origin}/large`, { headers: of('a') })
+    t.match([response.status, await response.json()], [429, { code: 'TENANTRY_RESPONSES_UNREAD' }])
+  }
+  t.equal(made.count, 1)
+  socket.destroy()
+  await until('nothing is held', () => app.responses.unsentBytes === 0)
+  const { status } = await fetch(`${origin}/large`, { headers: of('a') })
+  t.strictSame([status, made.count], [200, 2])
 })
 
 t.test('callers without a tenant are counted by address, even if they name a tenant', async (t) => {
