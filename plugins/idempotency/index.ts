@@ -5,7 +5,6 @@
  */
 import type { FastifyInstance, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { text } from '../../lib/plugin/options.js'
@@ -40,8 +39,8 @@ export default definePlugin<IdempotencyOptions>({
   observesRoutes: true,
   options: { masterKey: text, previousKeys: text },
   async setup (app, keys) {
-    const { db, engine, log } = app
-    const store = createIdempotencyStore((tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant))
+    const { engine, log } = app
+    const store = createIdempotencyStore(engine.kyselyFor)
     const idempotency = createIdempotency({ store, cipher: await cipherOf(app, keys), log })
     app.decorate('idempotency', idempotency)
     app.decorateRequest('idempotency', null)

@@ -4,14 +4,13 @@ import type { FastifyBaseLogger } from 'fastify'
 import { requestRunning } from '../../lib/database/idempotency-claim.js'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
-import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { isPlatformAdmin, type Owner, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import {
-  createKeyQuota, type FoundKey, type Holding, type IdempotencyStore, lostStatement, markStatement, responseStatement
-} from './store.js'
+import { callerBytes, createKeyQuota } from './quota.js'
+import { type FoundKey, type Holding, type IdempotencyStore, lostStatement, markStatement, responseStatement } from './store.js'
 
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
 
@@ -43,6 +42,7 @@ interface ClaimKind {
   readonly encrypted: boolean
   /** Its caller has no credentials. */
   readonly isAnonymous: boolean
+  readonly isAdmin: boolean
 }
 
 export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Idempotency {
@@ -74,16 +74,16 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
     throw isLeased ? requestRunning() : failure('idempotencyAnswerLost')
   }
 
-  function claimOf (holding: Holding, fingerprint: string, { encrypted, isAnonymous }: ClaimKind): Claim {
+  async function quietly (tenant: Owner, work: Promise<void>): Promise<void> {
+    await work.catch((err: unknown) => log.warn({ err, tenant }, 'the response of a request with an idempotency key could not be stored'))
+  }
+
+  function claimOf (holding: Holding, fingerprint: string, { encrypted, ...kind }: ClaimKind): Claim {
+    const use = { ...holding, ...kind }
     let isKept = false
     const keeping = (response: KeptResponse) => {
       if (Buffer.byteLength(response.body) > maxResponseBytes) return null
       return responseStatement(holding, response, sealed(holding, fingerprint + response.body, encrypted))
-    }
-    const quietly = async (work: Promise<void>): Promise<void> => {
-      await work.catch((err: unknown) =>
-        log.warn({ err, tenant: holding.tenant }, 'the response of a request with an idempotency key could not be stored')
-      )
     }
 
     return {
@@ -94,12 +94,15 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
       },
       async answered (response) {
         const bytes = Buffer.byteLength(response.body)
-        if (bytes <= maxResponseBytes) quota.keep(holding.tenant, isAnonymous, bytes)
+        if (bytes <= maxResponseBytes) quota.keep(use, bytes)
         if (isKept) return
         // Marks the key as written even without a response, so that a retry cannot run the request again.
-        await quietly(store.run(holding, keeping(response) ?? lostStatement(holding)))
+        await quietly(holding.tenant, store.run(holding, keeping(response) ?? lostStatement(holding)))
       },
-      failed: () => quietly(store.release(holding))
+      failed () {
+        quota.give(use)
+        return quietly(holding.tenant, store.release(holding))
+      }
     }
   }
 
@@ -110,20 +113,20 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
       const { auth = null, tenant } = request
       const holding = { tenant: tenantOrPlatform(tenant), id: idOf(request, key), holder: randomUUID() }
       const isAnonymous = auth === null
+      const isAdmin = auth !== null && isPlatformAdmin(auth)
       const fingerprint = fingerprintOf(request)
       const content = sealed(holding, fingerprint, encrypted)
       for (let tries = 0; tries < maxTries; tries++) {
         const found = await store.take({ ...holding, isAnonymous, encrypted, content })
         if (found === undefined) continue
         if (found !== 'taken') return responseOf(holding, found, fingerprint)
-        const claim = claimOf(holding, fingerprint, { encrypted, isAnonymous })
         try {
-          await quota.take(holding.tenant, isAnonymous)
+          await quota.take({ ...holding, isAnonymous, isAdmin })
         } catch (error) {
-          await claim.failed()
+          await quietly(holding.tenant, store.release(holding))
           throw error
         }
-        return claim
+        return claimOf(holding, fingerprint, { encrypted, isAnonymous, isAdmin })
       }
       // Other requests may be claiming the key at the same time.
       throw requestRunning()
@@ -132,12 +135,14 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
 }
 
 /**
- * Caller, method, path and key. A tenant's user and the platform's with the same `sub` differ; callers without credentials are identified
- * by address.
+ * Names the caller, then its method, path and key. A tenant's user and the platform's with the same `sub` differ; callers without
+ * credentials are identified by address.
  */
 function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer {
   const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
-  return createHash('sha256').update(JSON.stringify([...caller, method, pathOf(url), key])).digest()
+  return Buffer.concat([caller, [method, pathOf(url), key]].map((parts) =>
+    createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, callerBytes)
+  ))
 }
 
 function fingerprintOf ({ url, body, receivedForm }: RouteCall): string {

@@ -1,13 +1,12 @@
 /** The SQL of idempotency keys. The clock of the database decides, since those of servers may differ. */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure, retryIn } from '../../lib/errors.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { KeptResponse } from '../../lib/runtime/idempotency.js'
 import { dayMs } from '../../lib/time/spans.js'
+import { callerBytes, type KeptKeys, maxAnonymousBytes, maxAnonymousKeys, maxBytes, maxKeys, noted } from './quota.js'
 
 /** One request under a key. */
 export interface Holding {
@@ -27,12 +26,6 @@ export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys']
   readonly headers: Readonly<Record<string, string>> | null
   /** Whether its request may still run. */
   readonly isLeased: boolean
-}
-
-/** The keys and bytes that a tenant has stored. */
-interface KeyTotal {
-  keys: number
-  bytes: number
 }
 
 const table = 'tenantry.idempotency_keys'
@@ -68,7 +61,7 @@ export function lostStatement ({ tenant, id, holder }: Holding): IdempotencyClai
   }
 }
 
-export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+export function createIdempotencyStore (dbFor: (tenant: TenantRef) => Kysely<SystemTables>) {
   return {
     /**
      * Claims the key for the holder if it is new or expired, or if its request has written nothing and counts as dead. Otherwise returns
@@ -106,54 +99,30 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
         update tenantry.idempotency_keys set leased_until = now() where ${held} and state = 'written'`.execute(dbFor(tenant))
     },
 
-    async kept (tenant: Owner) {
-      const { rows } = await sql<
-        KeyTotal & { stranger: boolean }
-      >`select stranger, count(*)::int as keys, coalesce(sum(octet_length(content)), 0)::float8 as bytes
-        from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now() group by stranger`.execute(dbFor(tenant))
-      const totalOf = (anonymous: boolean): KeyTotal => rows.find(({ stranger }) => stranger === anonymous) ?? { keys: 0, bytes: 0 }
-      return { callers: totalOf(false), anonymous: totalOf(true) }
+    async kept (tenant: Owner): Promise<{ callers: KeptKeys, anonymous: KeptKeys }> {
+      const { rows } = await sql<{ stranger: boolean, keys: number, bytes: number, noted: Record<string, [number, number]> | null }>`
+        with callers as (
+          select stranger, substr(id, 1, ${callerBytes}::int) as caller, count(*) as keys, coalesce(sum(octet_length(content)), 0) as bytes
+          from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > now() group by 1, 2
+        )
+        select stranger, sum(keys)::int as keys, sum(bytes)::float8 as bytes,
+          jsonb_object_agg(encode(caller, 'hex'), jsonb_build_array(keys, bytes)) filter (
+            where keys >= ${noted}::float8 * case when stranger then ${maxAnonymousKeys}::int else ${maxKeys}::int end
+              or bytes >= ${noted}::float8 * case when stranger then ${maxAnonymousBytes}::int else ${maxBytes}::int end
+          ) as noted
+        from callers group by stranger`.execute(dbFor(tenant))
+      const kept = (anonymous: boolean): KeptKeys => {
+        const { keys = 0, bytes = 0, noted = null } = rows.find(({ stranger }) => stranger === anonymous) ?? {}
+        const ofCallers = Object.entries(noted ?? {}).map(([caller, [keys, bytes]]) => [caller, { keys, bytes }] as const)
+        return { keys, bytes, ofCallers: new Map(ofCallers) }
+      }
+      return { callers: kept(false), anonymous: kept(true) }
     },
 
     async sweep (): Promise<void> {
-      await sweep(dbFor(platformRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= now()`)])
+      await sweep(dbFor(serverRef), 'tenantry.idempotency_keys.sweep', [removal(table, sql`expires_at <= now()`)])
     }
   }
 }
 
 export type IdempotencyStore = ReturnType<typeof createIdempotencyStore>
-
-export const maxKeys = 10_000 // of a tenant, by callers with credentials
-export const maxBytes = 33_554_432
-// Callers without credentials have bounds of their own, so that they cannot use up those of others.
-export const maxAnonymousKeys = 1000
-export const maxAnonymousBytes = 4_194_304
-
-const maxAge = 10_000 // ms after which the figures are read again
-const maxTenants = 1000 // tenants with figures in memory
-const retryAfter = 60 // s
-
-export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now?: () => number) {
-  const known = createAsyncCache<Awaited<ReturnType<IdempotencyStore['kept']>>, Owner>({
-    max: maxTenants,
-    maxAgeMs: maxAge,
-    load: (tenant) => store.kept(tenant),
-    ...now !== undefined && { now }
-  })
-
-  return {
-    /** Counts the key. Throws `idempotencyFull` beyond the limit. */
-    async take (tenant: Owner, isAnonymous: boolean): Promise<void> {
-      const { callers, anonymous } = await known.get(tenant)
-      const total = isAnonymous ? anonymous : callers
-      const [keys, bytes] = isAnonymous ? [maxAnonymousKeys, maxAnonymousBytes] : [maxKeys, maxBytes]
-      if (total.keys >= keys || total.bytes >= bytes) throw failure('idempotencyFull', retryIn(retryAfter))
-      total.keys++
-    },
-    /** Counts bytes of a stored response. */
-    keep (tenant: Owner, isAnonymous: boolean, bytes: number): void {
-      const figures = known.peek(tenant)
-      if (figures !== undefined) figures[isAnonymous ? 'anonymous' : 'callers'].bytes += bytes
-    }
-  }
-}

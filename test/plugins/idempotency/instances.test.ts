@@ -7,7 +7,7 @@ import { makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from '../.
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { createServer } from '../../../lib/server.js'
 import { maxResponseBytes } from '../../../plugins/idempotency/service.js'
-import { maxAnonymousBytes, maxAnonymousKeys, maxBytes, maxKeys } from '../../../plugins/idempotency/store.js'
+import { maxAnonymousBytes, maxAnonymousKeys, maxBytes, maxKeys } from '../../../plugins/idempotency/quota.js'
 import { startInstances } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
@@ -186,21 +186,22 @@ test('runs of workflows and writes of their steps are not repeated if the respon
   t.match((await acme('GET /agent/workflow/runs')).body['pagination'], { total: 6 })
 })
 
+/** Stores keys, each of another caller. */
+async function fill (app: FastifyInstance, tenant: string, count: number, stranger: boolean): Promise<void> {
+  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select ${tenant}, decode(md5(${String(stranger)} || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x',
+      now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`.execute(app.db)
+}
+
 test('a tenant has a limited number of keys, and anonymous callers use none of them', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })
-  const fill = (tenant: string, count: number, stranger: boolean) =>
-    sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-    select ${tenant}, decode(md5(${
-      String(stranger)
-    } || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x', now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`
-      .execute(app.db)
-  await fill('acme', maxAnonymousKeys, true)
+  await fill(app, 'acme', maxAnonymousKeys, true)
   const stranger = caller(t, app, { tenant: 'acme' })
   refused(t, await stranger('POST /notes', { body: { text: 'x' }, ...under('full') }), 429, 'IDEMPOTENCY_FULL')
   t.match(await caller(t, app, { token: tokenOf('acme') })('POST /notes', { body: { text: 'x' }, ...under('full') }), { status: 201 })
 
-  await fill('globex', maxKeys, false)
+  await fill(app, 'globex', maxKeys, false)
   const globex = caller(t, app, { token: tokenOf('globex') })
   const full = await globex('POST /notes', { body: { text: 'x' }, ...under('full') })
   refused(t, full, 429, 'IDEMPOTENCY_FULL')
@@ -220,6 +221,28 @@ async function fillBytes (app: FastifyInstance, stranger: boolean, bytes: number
     select 'acme', decode(md5(n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, decode(repeat('00', ${maxResponseBytes}), 'hex'),
       now(), now() + interval '1 day' from generate_series(1, ${bytes / maxResponseBytes - 1}::int) n`.execute(app.db)
 }
+
+test('a caller uses up only its share of the keys of its tenant', async (t) => {
+  const engine = await postgresSection(t)
+  const [first, second] = [await testServer(t, document, { engine, tenants }), await testServer(t, document, { engine })]
+  const note = { body: { text: 'x' } }
+  t.match(await caller(t, first, { token: tokenOf('acme') })('POST /notes', { ...note, ...under('first') }), { status: 201 })
+  // The caller has further keys. The other server has counted none of them yet.
+  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select tenant_id, substr(id, 1, 16) || decode(md5(n::text), 'hex'), holder, state, false, encrypted, 'x', leased_until, expires_at
+    from tenantry.idempotency_keys, generate_series(1, ${maxKeys / 4}::int) n`.execute(first.db)
+  const [ada, ben] = ['ada', 'ben'].map((sub) => caller(t, second, { token: tokenOf('acme', sub) }))
+  refused(t, await ada!('POST /notes', { ...note, ...under('second') }), 429, 'IDEMPOTENCY_FULL')
+  t.match(await ben!('POST /notes', { ...note, ...under('second') }), { status: 201 })
+})
+
+test('callers without a tenant do not use up the keys of an administrator of the platform', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  await fill(app, '', maxKeys, false)
+  const [admin, user] = ['admin', 'user'].map((role) => caller(t, app, { token: signToken({ sub: role, role }) }))
+  t.match(await admin!('POST /tenants', { body: { id: 'umbrella', name: 'Umbrella' }, ...under('new') }), { status: 201 })
+  refused(t, await user!('POST /called', { body: { text: 'x' }, ...under('new') }), 429, 'IDEMPOTENCY_FULL')
+})
 
 test('responses to anonymous callers do not use up the bytes for the keys of others', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
