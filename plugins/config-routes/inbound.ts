@@ -45,7 +45,9 @@ export function createInbound (
     const { scheme, provider } = webhook
     const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: Date.now() }
     const tenant = tenantOrPlatform(request.tenant)
-    const { accepted, own } = await signingSecrets(webhook, tenant, secrets)
+    // undefined without the plugin tenant-config.
+    const isOfTenant = (request.tenantRoute ?? null) !== null
+    const { accepted, own } = await signingSecrets(webhook, { tenant, isOfTenant }, secrets)
     try {
       if (isRepeated(request.raw.rawHeaders, scheme.headers)) throw failure('signatureInvalid')
       scheme.verify(delivery, accepted)
@@ -91,11 +93,15 @@ export function createInbound (
 }
 
 /**
- * Excludes empty secrets, and templates without a value: their text is public, as it is in the document. `own`: the secrets belong to
- * the tenant.
+ * Excludes empty secrets, and templates without a value: their text is public, as it is in the document. `isOfTenant`: the tenant's
+ * document declares the route. `own`: the secrets belong to the tenant.
  */
-async function signingSecrets ({ secret, key }: CompiledWebhook, tenant: Owner, secrets: Secrets | null) {
-  if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: false }
+async function signingSecrets (
+  { secret, key }: CompiledWebhook,
+  { tenant, isOfTenant }: { readonly tenant: Owner, readonly isOfTenant: boolean },
+  secrets: Secrets | null
+) {
+  if (key === null) return { accepted: [secret.evaluate(noScope)].filter(isSecret), own: isOfTenant && secret.references.length === 0 }
   const values = tenant === platformRef || secrets === null ? [] : await secrets.accepted(tenant, key)
   if (values.length > 0) {
     return {

@@ -11,7 +11,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 
 const leaseMs = 60_000 // ms until another process may take over a delivery whose row is not renewed
@@ -44,8 +44,7 @@ export function webhookDeduplicationOf (app: FastifyInstance): WebhookDeduplicat
   const { engine, db, log } = app
   const known = made.get(engine)
   if (known !== undefined) return known
-  const dbFor = (tenant: Owner) => tenant === platformRef ? db : engine.kyselyFor(tenant)
-  const deduplication = createWebhookDeduplication({ dbFor, log })
+  const deduplication = createWebhookDeduplication({ dbFor: engine.kyselyFor, log })
   made.set(engine, deduplication)
   sweepHourly(app, 'old deliveries of inbound webhooks', () => sweepHandledWebhooks(db))
   return deduplication

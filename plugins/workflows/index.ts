@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { checkedConfig, list, record, section, text } from '../../lib/plugin/options.js'
@@ -104,10 +104,9 @@ export default definePlugin<WorkflowsOptions>({
       () => tenantDocuments()?.workflows ?? null,
       () => engine.catalogue
     )
-    const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
-    const store = createRunStore(dbFor)
+    const store = createRunStore(engine.kyselyFor)
     const parts = { app, store, documents, steps, callers: createRunCallers(app) }
-    const job = createRunJob(parts, createCompletion(app, store, dbFor))
+    const job = createRunJob(parts, createCompletion(app, store, engine.kyselyFor))
     // An attempt takes as long as its steps. After a failure of the server itself the run is retried for a day.
     queue.define(runTask, {
       retryLimit: 100,

@@ -164,6 +164,7 @@ async function everyScheme (t: Test): Promise<void> {
     await t.test('a delivery belongs to one tenant', (t) => isolated(t, app))
     await t.test('a delivery runs the declared steps', (t) => declared(t, app))
     await t.test("a delivery signed with the platform's secret is not processed again for another tenant", (t) => bound(t, app))
+    await t.test('two tenants with the same secret in their documents each process a delivery', (t) => literal(t, app))
     await t.test("a delivery with a wrong signature does not count as the named tenant's usage", (t) => billed(t, app))
   })
 }
@@ -412,6 +413,24 @@ async function bound (t: Test, app: FastifyInstance): Promise<void> {
     created,
     'a separate delivery'
   )
+}
+
+async function literal (t: Test, app: FastifyInstance): Promise<void> {
+  const response = { got: '{{payload.kind}}' }
+  for (const tenant of ['a', 'victim']) {
+    const saved = await app.inject({
+      method: 'POST',
+      url: '/tenant/config',
+      headers: bearer({ role: 'admin', tenant_id: tenant }),
+      payload: { routes: [{ method: 'post', path: '/alike', webhook: { provider: 'github', secret: 'of a template' }, response }] }
+    })
+    t.equal(saved.statusCode, 200, saved.body)
+  }
+  const delivery = byGithub('of a template', '{"kind":"alike"}', 'first')
+  for (const tenant of ['a', 'victim']) {
+    t.match(await send(app, `/alike?tenant=${tenant}`, delivery), { status: 200, body: { got: 'alike' } }, tenant)
+    t.strictSame(await send(app, `/alike?tenant=${tenant}`, delivery), received, 'once for each tenant')
+  }
 }
 
 async function billed (t: Test, app: FastifyInstance): Promise<void> {
