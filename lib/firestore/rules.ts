@@ -3,7 +3,7 @@
  * of a tenant on any document of a collection, and deny all else: rules know neither permissions nor filters.
  */
 import { tenantIdPattern } from '../identity/tenant-ref.js'
-import { stringifyJson } from '../json/stringify.js'
+import { mentions } from '../json/plain-value.js'
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { Route } from '../schema/route.js'
 import { tenantsCollection } from './paths.js'
@@ -105,7 +105,7 @@ function collectionsOf (routes: readonly Route[], isDefault: boolean): Map<strin
       found.set(collection, allowed)
       if (isOpen && isOpenQuery(query)) for (const method of methodsOf[operation]) allowed.add(method)
       // The server never returns values of secrets.
-      if (/\bsecret\b|\benv\b|\$\{/.test(stringifyJson(data ?? null))) secret.add(collection)
+      if (mentions(data, /\bsecret\b|\benv\b|\$\{/)) secret.add(collection)
     }
   }
   for (const collection of secret) for (const method of ['get', 'list'] as const) found.get(collection)?.delete(method)

@@ -6,6 +6,13 @@ export function isRecord (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
 }
 
+/** Whether the pattern matches a text or a name anywhere in the value. */
+export function mentions (value: unknown, pattern: RegExp): boolean {
+  if (typeof value === 'string') return pattern.test(value)
+  if (Array.isArray(value)) return value.some((item) => mentions(item, pattern))
+  return isRecord(value) && Object.entries(value).some(([name, member]) => pattern.test(name) || mentions(member, pattern))
+}
+
 /** The value of a JSON text; undefined for another text. */
 export function jsonIn (text: string): unknown {
   try {

@@ -2,8 +2,7 @@
 import { type Catalogue, keyColumns } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import { isRecord } from '../json/plain-value.js'
-import { stringifyJson } from '../json/stringify.js'
+import { isRecord, mentions } from '../json/plain-value.js'
 import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery, Query } from '../schema/query.js'
 import type { Withheld } from './context.js'
@@ -45,8 +44,7 @@ export function withoutWithheld (selection: Selection, withheld: Withheld | unde
 
 /** Most routes refer to no secrets and skip the search. */
 function mayReadSecrets (queries: unknown, { overridableEnv }: TemplateContext): boolean {
-  const text = stringifyJson(queries)
-  return /\bsecret\b/.test(text) || (overridableEnv !== undefined && overridableEnv.size > 0 && /\benv\b|\$\{/.test(text))
+  return mentions(queries, overridableEnv !== undefined && overridableEnv.size > 0 ? /\b(?:secret|env)\b|\$\{/ : /\bsecret\b/)
 }
 
 function columnsOf (

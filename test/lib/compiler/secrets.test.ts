@@ -109,7 +109,7 @@ test('no response of a route contains a column that its write fills from a secre
       const data of [{ title: '{{secret:TOKEN}}', slug: 's' }, { title: 'x {{secret.TOKEN}}', slug: 's' }, {
         title: '{{body.title || secret:TOKEN}}',
         slug: 's'
-      }, { title: '{{secret:NONE}}', slug: 's' }]
+      }, { title: '{{secret:NONE}}', slug: 's' }, { title: '{{\nsecret:TOKEN}}', slug: 's' }]
     ) {
       const [columns] = answered(insert(data), { fullAccess, body: {} })
       t.notMatch(columns, '"title"')

@@ -92,7 +92,9 @@ test('values of secrets cannot be read directly', async (t) => {
       routes: [
         one({ collection: 'notes', operation: 'query' }),
         one({ collection: 'notes', operation: 'add' }),
-        one({ collection: 'notes', operation: 'set', docId, data: { key: '{{secret.KEY}}' } }, { requireAuth: true })
+        one({ collection: 'notes', operation: 'set', docId, data: { key: '{{secret.KEY}}' } }, { requireAuth: true }),
+        one({ collection: 'broken', operation: 'query' }),
+        one({ collection: 'broken', operation: 'set', docId, data: { keys: ['{{\nsecret.KEY}}'] } }, { requireAuth: true })
       ]
     })),
     { 'tenants/{tenant}/notes': 'create' }
