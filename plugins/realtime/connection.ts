@@ -15,6 +15,7 @@ import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
 const maxGatheredBytes = 65_536 // of one write
+const maxReason = 123 // bytes
 const lingerMs = 5000 // ms for the closing handshake
 const maxWaiting = 16 // messages about rooms; no more are read meanwhile
 
@@ -96,12 +97,11 @@ export function serveConnection (
 
   const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'The client did not send a token in time'), identityMs)
 
-  /** The protocol allows at most 123 bytes for a reason. */
   function end (code: number, reason: string): void {
     if (isEnded) return
     release()
     socket.resume()
-    socket.close(code, reason.slice(0, 120))
+    socket.close(code, shortened(reason))
     setTimeout(() => socket.terminate(), lingerMs).unref()
   }
 
@@ -143,14 +143,18 @@ export function serveConnection (
     hold(identify(credential, request, reply).then(open, refuse))
   }
 
-  /** Messages that arrive meanwhile wait in the paused socket. `until` does not reject. */
+  /** Messages that arrive meanwhile wait in the paused socket. */
   function hold (until: Promise<void>): void {
     isHeld = true
     pause()
-    until.finally(() => {
+    until.then(() => {
       isHeld = false
       takeUnread()
       resume()
+    }).catch((err: unknown) => {
+      request.log.error({ err }, 'a connection failed')
+      if (!isEnded) release()
+      socket.terminate()
     })
   }
 
@@ -332,4 +336,10 @@ function errorMessage (error: TenantryError, ref: Ref | undefined): string {
     ...'upgrade' in extras && { upgrade: extras['upgrade'] },
     ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
   })
+}
+
+/** The protocol allows at most 123 bytes for a reason. */
+function shortened (reason: string): string {
+  // A character that is cut is left out.
+  return new TextDecoder().decode(Buffer.from(reason).subarray(0, maxReason), { stream: true })
 }

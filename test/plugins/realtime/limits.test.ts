@@ -55,6 +55,18 @@ test('a plan limits connections, watches and rooms of two processes together', a
   t.match(await ready(t, origin, tokenOf('acme')), { socket: {} })
 })
 
+test('a long message of a rate limit in any language ends the connection, and not the process', async (t) => {
+  const message = 'Слишком много соединений. '.repeat(20)
+  const rateLimit = { enabled: true, perEndpoint: { '/realtime': { max: 1, windowMs: 60_000, message } } }
+  const { origin } = await open(t, { rateLimit })
+  await ready(t, origin, tokenOf('acme'))
+  const refused = connect(t, origin, { headers: { authorization: `Bearer ${tokenOf('acme')}` } })
+  t.match(await refused.next(), { type: 'error', status: 429, message })
+  const { code, reason } = await refused.closed
+  t.match([code, reason], [4429, message.slice(0, 60)])
+  t.ok(message.startsWith(reason) && Buffer.byteLength(reason) <= 123)
+})
+
 test('a connection without a token ends after ten seconds', async (t) => {
   // Before the server starts: a timer that was created earlier could not be cleared.
   mock.timers.enable({ apis: ['setTimeout'] })
