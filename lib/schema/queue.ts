@@ -2,12 +2,12 @@
 import type { Static } from 'typebox'
 import { ClosedObject, type Filled, Optional } from './annotations.js'
 
-/** The highest number of jobs that a process runs at a time. */
+/** The highest number of places for jobs in a process. */
 export const maxWorkers = 100
 
 export const Queue = ClosedObject({
   workers: Optional.Integer(
-    'The maximum number of jobs that this process runs at the same time. 0: it only sends jobs, and other processes run them.',
+    'The number of jobs that this process runs at the same time. Jobs that run for more than 30 seconds do not count, up to four times the number in all. 0: it only sends jobs, and other processes run them.',
     { minimum: 0, maximum: maxWorkers, default: 4 }
   ),
   maxWaitingPerTenant: Optional.Integer(

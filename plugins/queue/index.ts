@@ -25,7 +25,10 @@ declare module 'fastify' {
 }
 
 export interface QueueOptions {
-  /** Jobs that this process runs at a time, 0 to 100. 0: it only sends them. Default: 4. */
+  /**
+   * Jobs that this process runs at a time, 0 to 100. 0: it only sends them. Jobs that run for more than 30 seconds do not count, up to
+   * four times the number in all. Default: 4.
+   */
   readonly workers?: number | undefined
   /** The waiting jobs of one tenant, 1 to 10,000,000; they are counted from time to time, so the bound is not exact. Default: 100,000. */
   readonly maxWaitingPerTenant?: number | undefined
@@ -47,7 +50,7 @@ export default definePlugin<QueueOptions>({
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
     }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
     const bound = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
-    const service = createQueue({ engine, bound, workers, wake: () => wake(), sent: notices.sent })
+    const service = createQueue({ engine, bound, wake: () => wake(), sent: notices.sent })
     const { names, endpointsOf, define, send, sendWith, every } = service
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
     app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })

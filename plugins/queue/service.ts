@@ -23,8 +23,6 @@ const taskName = /^[a-z][a-z0-9._-]{0,63}$/
 export interface QueueParts {
   readonly engine: Engine
   readonly bound: BacklogLimit
-  /** Jobs that this process runs at a time. */
-  readonly workers: number
   /** Wakes the workers of this process, since jobs may have been sent. */
   readonly wake: () => void
   /** Notifies other processes of a job that was sent outside of a caller's transaction. The commit of such a transaction notifies them. */
@@ -41,7 +39,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   sendPeriodic(name: string, seconds: number): Promise<void>
 }
 
-export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts): QueueService {
+export function createQueue ({ engine, bound, wake, sent }: QueueParts): QueueService {
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
   let sealed = false
@@ -97,15 +95,15 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     names: () => [...tasks.keys()],
     endpointsOf: (name) => tasks.get(name)?.endpoints,
 
-    define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1), endpoints, setAside }, handler) {
+    define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency, endpoints, setAside }, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)
       if (!taskName.test(name)) throw new Error(`invalid job name "${name}": expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
       if (tasks.has(name)) throw new Error(`the job "${name}" is already defined: define each job of a queue once`)
       requireWhole('retryLimit', retryLimit, 0, 100)
       requireWhole('retryDelay', retryDelay, 0, 86_400)
       requireWhole('expireIn', expireIn, 1, 86_400)
-      requireWhole('concurrency', concurrency, 1, 100)
-      tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency, endpoints, setAside, handler })
+      if (concurrency !== undefined) requireWhole('concurrency', concurrency, 1, 100)
+      tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency: concurrency ?? Infinity, endpoints, setAside, handler })
     },
 
     async send (name, sent, transaction) {

@@ -55,7 +55,12 @@ export interface TenantCapacity {
    * process ends.
    */
   readonly suspect: boolean
+  /** Whether to take only jobs of the platform. */
+  readonly onlyPlatform: boolean
 }
+
+/** Which jobs may be taken. */
+type Eligible = Pick<TenantCapacity, 'suspect' | 'onlyPlatform'>
 
 export type JobStore = ReturnType<typeof createJobStore>
 
@@ -65,7 +70,7 @@ export function createJobStore (db: Kysely<SystemTables>) {
      * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` if another process takes one of the
      * same key at this moment.
      */
-    async take (wants: readonly Want[], limit: number, { most, running, suspect }: TenantCapacity): Promise<TakenJob[]> {
+    async take (wants: readonly Want[], limit: number, { most, running, ...eligible }: TenantCapacity): Promise<TakenJob[]> {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
       // `turns` goes from tenant to tenant by the index, so thousands of waiting jobs of one tenant cost nothing. If fewer tenants than
       // free places have jobs, each gives several: the first of each, then the second of each. One of several jobs with a key is taken.
@@ -79,13 +84,13 @@ export function createJobStore (db: Kysely<SystemTables>) {
           select best.*, want.room, want.place, turn.nth from want, lateral (
             select listed.*, count(*) over () as tenants from (
               select *, row_number() over () as nth from (
-                (${turns(sql`tenant_id >= want.first`, full, suspect)}) union all (${turns(sql`tenant_id < want.first`, full, suspect)})
+                (${turns(sql`tenant_id >= want.first`, full, eligible)}) union all (${turns(sql`tenant_id < want.first`, full, eligible)})
               ) either limit want.room
             ) listed
           ) turn, lateral (
             select job.id, job.task, job.tenant_id, job.singleton_key, job.lost, row_number() over (order by -priority, created_on) as round from (
               select * from tenantry_queue.job where state < 'active' and start_after <= created_on
-                and task = want.task and tenant_id = turn.tenant_id ${unless(suspect)}
+                and task = want.task and tenant_id = turn.tenant_id ${among(eligible)}
                 and (singleton_key is null or not exists (select from tenantry_queue.job as running where running.state = 'active'
                   and running.tenant_id = job.tenant_id and running.task = job.task and running.singleton_key = job.singleton_key))
                 order by -priority, created_on limit ceil(want.room::float8 / turn.tenants) for update skip locked
@@ -201,19 +206,19 @@ export function createJobStore (db: Kysely<SystemTables>) {
  * The tenants with runnable jobs of `want.task` that are not `full`, among those for which the condition on `tenant_id` holds, in their
  * order.
  */
-function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect: boolean): RawBuilder<unknown> {
+function turns (condition: RawBuilder<unknown>, full: readonly string[], eligible: Eligible): RawBuilder<unknown> {
   return sql`with recursive turns as (
       (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-        and task = want.task and ${condition} ${unless(suspect)} order by tenant_id limit 1)
+        and task = want.task and ${condition} ${among(eligible)} order by tenant_id limit 1)
       union all
       select next.tenant_id from turns, lateral (select tenant_id from tenantry_queue.job where state < 'active' and start_after <= created_on
-        and task = want.task and tenant_id > turns.tenant_id and ${condition} ${unless(suspect)} order by tenant_id limit 1) next
+        and task = want.task and tenant_id > turns.tenant_id and ${condition} ${among(eligible)} order by tenant_id limit 1) next
     ) select tenant_id from turns where tenant_id <> all (${full}::text[])`
 }
 
-/** Leaves out jobs during which a process ended, unless one of them may be taken. */
-function unless (suspect: boolean): RawBuilder<unknown> {
-  return suspect ? sql`` : sql`and lost = 0`
+/** Leaves out tenants, and jobs during which a process ended, unless they may be taken. */
+function among ({ suspect, onlyPlatform }: Eligible): RawBuilder<unknown> {
+  return sql`${suspect ? sql`` : sql`and lost = 0`} ${onlyPlatform ? sql`and tenant_id = ''` : sql``}`
 }
 
 /** The condition of jobs that this process has held without interruption. */

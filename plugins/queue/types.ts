@@ -37,7 +37,7 @@ export interface TaskOptions {
   readonly retryDelay?: number | undefined
   /** Seconds that an attempt may take, 1 to 86,400. Default: 900. */
   readonly expireIn?: number | undefined
-  /** Jobs of the name that this process runs at a time, 1 to 100. Default: as many as the process runs of all. */
+  /** Jobs of the name that this process runs at a time, long ones included, 1 to 100. Default: no limit of its own. */
   readonly concurrency?: number | undefined
   /**
    * Called instead of the handler after two processes ended while they ran the job: it records the failure elsewhere, without the handler's
@@ -80,9 +80,9 @@ export type SendWith<Row> = (job: SentJob, row: Row, bytes: number) => Promise<s
 
 /** The state of the queue in this process. */
 export interface QueueStatus {
-  /** Jobs that it runs at a time; 0 if it only sends them, or none are defined. */
+  /** Jobs of up to 30 seconds that it runs at a time; 0 if it only sends them, or none are defined. */
   readonly workers: number
-  /** Jobs that it runs. */
+  /** Jobs that it runs, long ones included: up to four times `workers`. */
   readonly running: number
   /** false if its workers could not look for jobs for 15 seconds. */
   readonly working: boolean
@@ -120,6 +120,7 @@ export interface Task {
   readonly retryLimit: number
   readonly retryDelay: number
   readonly expireIn: number
+  /** `Infinity` without a limit of its own. */
   readonly concurrency: number
   readonly endpoints: string | undefined
   readonly setAside: Handler | undefined

@@ -18,12 +18,14 @@ const outagePauseMs = 1000 // before another try to write the end of an attempt
 const beatMs = lease * 1000 / 3
 const settledMs = 2 * beatMs // after an outage, in which no worker could renew its jobs
 const handingBackMs = 500
+const shortMs = 30_000 // for which a job takes a place; later the place is for another
+const maxPerPlace = 4 // running jobs, short and long ones
 const unreachedMs = 3 * idlePauseMs // without contact to the database, after which workers count as stopped
 
 export interface WorkerParts {
   readonly store: JobStore
   readonly tasks: ReadonlyMap<string, Task>
-  /** Jobs at a time, at least 1. */
+  /** Places for short jobs, at least 1. */
   readonly workers: number
   readonly log: FastifyBaseLogger
 }
@@ -39,10 +41,19 @@ class AttemptEnded extends Error {
   }
 }
 
+interface RunningJob {
+  readonly job: TakenJob
+  /** In milliseconds of the process's clock. */
+  readonly since: number
+  readonly controller: AbortController
+  readonly done: Promise<void>
+}
+
 export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   // Independently of its number of jobs and their durations, the other half is for others.
   const ofOneTenant = Math.ceil(workers / 2)
-  const running = new Set<{ readonly job: TakenJob, readonly controller: AbortController, readonly done: Promise<void> }>()
+  const maxRunning = maxPerPlace * workers
+  const running = new Set<RunningJob>()
   const draining = new AbortController()
   let isUrgent = false
   let heartbeat: NodeJS.Timeout | undefined
@@ -65,6 +76,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     }
   })
   const complete = createBatcher<TakenJob, void>((jobs) => store.complete(jobs))
+  const handBack = createBatcher<TakenJob, void>((jobs) => store.handBack(jobs))
 
   /** There may be work. */
   function wake (): void {
@@ -100,17 +112,19 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
 
   /** Takes jobs if there is room for them; false without room or jobs. */
   async function take (): Promise<boolean> {
-    const free = workers - running.size
+    const longSince = performance.now() - shortMs
+    const short = Array.from(running).filter(({ since }) => since > longSince).length
+    const free = Math.min(workers - short, maxRunning - running.size)
     const current = Array.from(running, ({ job }) => job)
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
       task: name,
       from: turns.get(name) ?? '',
-      capacity: concurrency - current.filter(({ task }) => task === name).length
+      capacity: Math.min(workers, concurrency - current.filter(({ task }) => task === name).length)
     })).filter(({ capacity }) => capacity > 0)
-    if (draining.signal.aborted || free === 0 || wants.length === 0) return false
-    // The last place is for the platform, and for tenants without a running job.
-    const isLast = free === 1
-    const jobs = await taken(wants, isLast ? 1 : free - 1, current, isLast ? 1 : ofOneTenant)
+    if (draining.signal.aborted || free <= 0 || wants.length === 0) return false
+    // The last place is for the platform. A single place is for everybody.
+    const onlyPlatform = free === 1 && (workers > 1 || running.size === maxRunning - 1)
+    const jobs = await taken(wants, Math.max(1, free - 1), current, onlyPlatform)
     for (const { task, from } of wants) {
       const last = lastInTurn(jobs.filter((job) => job.task === task), from)
       if (last !== undefined) turns.set(task, `${last}\u0001`)
@@ -119,13 +133,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     return jobs.length > 0
   }
 
-  async function taken (wants: readonly Want[], limit: number, current: readonly TakenJob[], most: number): Promise<TakenJob[]> {
+  async function taken (wants: readonly Want[], limit: number, current: readonly TakenJob[], onlyPlatform: boolean): Promise<TakenJob[]> {
     const ofTenants = new Map<string, number>()
     for (const { tenant } of current) if (tenant !== platformRef) ofTenants.set(tenant, (ofTenants.get(tenant) ?? 0) + 1)
     const suspect = current.every(({ lost }) => lost === 0)
     for (;;) {
       try {
-        return await store.take(wants, limit, { most, running: ofTenants, suspect })
+        return await store.take(wants, limit, { most: ofOneTenant, running: ofTenants, suspect, onlyPlatform })
       } catch (error) {
         if (!isFailure(error, 'conflict')) throw error
       }
@@ -144,7 +158,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
       }
       wake()
     })
-    const entry = { job, controller, done }
+    const entry = { job, since: performance.now(), controller, done }
     running.add(entry)
     heartbeat ??= setInterval(beat, beatMs).unref()
   }
@@ -173,7 +187,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
     const fields = logFieldsOf(job)
-    if (error instanceof HandedBack || (error instanceof AttemptEnded && error.why === 'stopped')) return await store.handBack([job])
+    if (error instanceof HandedBack || (error instanceof AttemptEnded && error.why === 'stopped')) return await handBack(job)
     if (error instanceof AttemptEnded && error.why === 'lost') {
       log.warn(fields, 'a job that this process runs was taken from it, or removed')
       return

@@ -73,9 +73,9 @@ const Info = named(
     queue: OrNull(
       Type.Object({
         workers: Type.Integer(
-          { description: 'The maximum number of background jobs that this process runs at the same time; 0 if it only sends jobs.' }
+          { description: 'The number of background jobs of up to 30 seconds that this process runs at the same time; 0 if it only sends jobs.' }
         ),
-        running: Type.Integer({ description: 'The number of jobs that this process is running.' }),
+        running: Type.Integer({ description: 'The number of jobs that this process is running, longer ones included.' }),
         working: Type.Boolean({ description: 'False if this process could not look for jobs for 15 seconds.' })
       }),
       'The job queue; null if the server has none.'

@@ -15,7 +15,7 @@ export interface QueueApp {
   readonly change: (text: string) => Promise<void>
 }
 
-/** `define` is called before the app is ready. The tenants are `a`, `b`, and `leaving`, which is being deleted. */
+/** `define` is called before the app is ready. The tenants are `a` to `d`, and `leaving`, which is being deleted. */
 export async function queueApp (
   t: Test,
   engine: TestEngine,
@@ -34,7 +34,7 @@ export async function queueApp (
   })
   const run = async (text: string, ...values: unknown[]) =>
     (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
-  for (const id of ['a', 'b', 'leaving']) {
+  for (const id of ['a', 'b', 'c', 'd', 'leaving']) {
     await app.db.insertInto('tenantry.tenants').values({ id, name: id, status: id === 'leaving' ? 'deleting' : 'active' }).onConflict((
       conflict
     ) => conflict.doNothing()).execute()

@@ -153,24 +153,25 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const id of [...ids, third]) await until('it ends', async () => await stateOf(id) === 'completed')
   })
 
-  await t.test('the last place is for the platform, and for tenants without a running job', async (t) => {
+  await t.test('the last place is for jobs of the platform', async (t) => {
     const [door, short] = [gate(), gate()]
     handle = ({ tenant }) => tenant === '' ? short.opened : door.opened
-    await run("insert into tenantry.tenants (id, name, status) values ('c', 'c', 'active') on conflict do nothing")
     await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n: `a${n}` } })))
     await until('both run', () => seen.length === 2)
-    const ids = await Promise.all([1, 2].map(() => send('patient', { tenant: 'b', data: { n: 'b' } })))
-    await until('one of them runs', () => seen.length >= 3)
+    await send('any', { tenant: 'b', data: { n: 'b' } })
+    await until('the third runs', () => seen.length === 3)
+    const waiting = await send('patient', { tenant: 'c', data: { n: 'c' } })
     const own = await send('any', { tenant: '', data: { n: 'platform' } })
-    await until('another job runs', () => seen.length === 4)
+    await until("the platform's job runs", () => seen.length === 4)
     t.same(numbers().slice(2), ['b', 'platform'])
     short.open()
     await until('it ends', async () => await stateOf(own) === 'completed')
-    await send('any', { tenant: 'c', data: { n: 'c' } })
+    await send('any', { tenant: '', data: { n: 'another' } })
     await until('another job runs', () => seen.length === 5)
-    t.same(numbers().slice(2), ['b', 'platform', 'c'])
+    t.same(numbers().slice(4), ['another'])
+    t.equal(await stateOf(waiting), 'created')
     door.open()
-    for (const id of ids) await until('it ends', async () => await stateOf(id) === 'completed')
+    await until('it has a place', async () => await stateOf(waiting) === 'completed')
   })
 
   await t.test('a job that its handler hands back runs again as the same attempt', async (t) => {
@@ -326,6 +327,59 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
 
 // Most of the time is spent waiting for delays between attempts, and for a heartbeat.
 test('jobs', (t) => forEachEngine(t, works, { atOnce: true }))
+
+test('a job of 30 seconds no longer takes a place', async (t) => {
+  const { now } = performance
+  let ahead = 0
+  t.intercept(performance, 'now', { value: () => now.call(performance) + ahead })
+
+  /** An app whose jobs run until the end of the test; `started` has their numbers. */
+  async function hanging (t: Test, workers: number) {
+    const { connectionString } = await postgresDatabase(t)
+    const door = gate()
+    const started: unknown[] = []
+    const handler: Handler = async ({ data }) => {
+      started.push(data['n'])
+      await door.opened
+    }
+    const { app } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
+      app.queue.define('any', {}, handler)
+      app.queue.define('single', { concurrency: 1 }, handler)
+    }, { workers, stopTimeoutMs: 0 })
+    const send = (tenant: string, n: string, task = 'any') => app.queue.send(task, { tenant, data: { n } })
+    const run = (...numbers: string[]) => until(`${numbers.join()} run`, () => numbers.every((n) => started.includes(n)))
+    return { app, started, send, run }
+  }
+
+  await t.test("other tenants' jobs run, and none beyond its tenant's share or the concurrency of its name", async (t) => {
+    const { app, started, send, run } = await hanging(t, 4)
+    await Promise.all([send('a', 'a1'), send('a', 'a2', 'single'), send('b', 'b1')])
+    await run('a1', 'a2', 'b1')
+    ahead += 30_000
+    await Promise.all([send('a', 'a3'), send('b', 'b2', 'single'), send('c', 'c1'), send('c', 'c2'), send('', 'platform')])
+    await run('c1', 'c2', 'platform')
+    t.same(started.slice(3).sort(), ['c1', 'c2', 'platform'])
+    t.same(app.queue.status(), { workers: 4, running: 6, working: true })
+    await send('b', 'b3')
+    await run('b3')
+    t.equal(started.length, 7)
+  })
+
+  await t.test('a process runs four times its number of jobs, and the last one is of the platform', async (t) => {
+    const { started, send, run } = await hanging(t, 1)
+    for (const tenant of ['a', 'b', 'c']) {
+      await send(tenant, tenant)
+      await run(tenant)
+      ahead += 30_000
+    }
+    await send('d', 'd')
+    await send('', 'platform')
+    await run('platform')
+    ahead += 30_000
+    await send('', 'a fifth')
+    t.same(started, ['a', 'b', 'c', 'platform'])
+  })
+})
 
 test('a periodic job is sent once per interval, and never beside a waiting one', async (t) => {
   const { connectionString } = await postgresDatabase(t)
