@@ -9,7 +9,7 @@ import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { failure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ModelUser } from '../../lib/models/types.js'
@@ -22,7 +22,8 @@ import { contentTypes, type NewDocument } from './types.js'
 export const batchTask = 'embeddings.batch'
 
 const maxOpen = 100 // batches of a tenant that are not completed
-const maxAttempts = 4 // of a document whose provider fails; then it has failed
+const maxTries = 4 // of a document, for example while its provider fails; then it has failed
+const pause = 5 // s, at least, after the first try of a document; doubles with each further one
 const keptDays = 7 // after the end of a batch
 
 export interface BatchParts {
@@ -65,6 +66,12 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
 
   const send = (tenant: Owner, batchId: string, transaction?: SystemTransaction) =>
     queue.send(batchTask, { tenant, data: { batchId } }, transaction)
+
+  /** Sends the job that tries the document again. The job has the number of tries, so that a try of another document does not count. */
+  async function tryLater (tenant: Owner, batchId: string, position: number, tries: number, error: TenantryError): Promise<void> {
+    const delay = Math.max(pause * 2 ** (tries - 1) * (1 + Math.random()), Number(error.extras['retryAfter'] ?? 0))
+    await queue.send(batchTask, { tenant, data: { batchId, position, tries }, delay })
+  }
 
   return {
     async add (
@@ -118,8 +125,8 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       return { batchId: id, ...batch, done: ended.length - failed.length, failed }
     },
 
-    /** Rejects if the provider fails: the queue retries the job, which continues where it stopped. */
-    async handle ({ tenant, data, attempt, signal }: Pick<Job, 'tenant' | 'data' | 'attempt' | 'signal'>): Promise<void> {
+    /** After a failure of a provider, another job continues at the document. */
+    async handle ({ tenant, data, signal }: Pick<Job, 'tenant' | 'data' | 'signal'>): Promise<void> {
       const id = String(data['batchId'])
       const batch = () => dbFor(tenant).updateTable(batches).where('tenant_id', '=', tenant).where('id', '=', id)
       await batch().set({ status: 'running' }).where('status', '=', 'queued').execute()
@@ -133,8 +140,11 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
         } catch (error) {
           if (error instanceof AlreadyDone) continue
           if (signal.aborted || !(error instanceof TenantryError)) throw error
+          const tries = triesOf(data, position) + (isFailure(error, 'documentsBusy') ? 0 : 1)
           // The document may succeed later.
-          if ((error.statusCode >= 500 || error.statusCode === 429) && attempt < maxAttempts) throw error
+          if ((error.statusCode >= 500 || error.statusCode === 429) && tries < maxTries) {
+            return await tryLater(tenant, id, position, tries, error)
+          }
           await mark(dbFor(tenant), tenant, id, position, 'failed', textOf(error))
         }
       }
@@ -145,10 +155,12 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     async setAside ({ tenant, data }: Pick<Job, 'tenant' | 'data'>): Promise<void> {
       const id = String(data['batchId'])
       const waiting = await next(tenant, id)
-      if (waiting !== null) {
-        await mark(dbFor(tenant), tenant, id, waiting.position, 'failed', 'Two processes ended while they read the document')
-      }
-      await send(tenant, id)
+      // Together: another call would set the next document aside.
+      await dbFor(tenant).transaction().execute(async (transaction) => {
+        await send(tenant, id, transaction)
+        if (waiting === null) return
+        await mark(transaction, tenant, id, waiting.position, 'failed', 'Two processes ended while they read the document')
+      })
     },
 
     async sweep (): Promise<void> {
@@ -160,6 +172,11 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
 
 /** Another process has stored the document. */
 class AlreadyDone extends Error {}
+
+/** The earlier tries of the document, from the data of a job. */
+function triesOf (data: Job['data'], position: number): number {
+  return data['position'] === position ? Number(data['tries']) : 0
+}
 
 /** The message of the error. For invalid input, includes the first fault. */
 function textOf ({ message, extras }: TenantryError): string {

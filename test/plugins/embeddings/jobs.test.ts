@@ -2,8 +2,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import { test } from 'tap'
-import { failure } from '../../../lib/errors.js'
+import { failure, retryIn } from '../../../lib/errors.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createBatches } from '../../../plugins/embeddings/batches.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { gate } from '../../helpers/gate.js'
 import { fakeModels } from '../../helpers/models.js'
@@ -26,6 +30,17 @@ async function until<Value> (look: () => Promise<Value>, isDone: (value: Value) 
 
 async function ended (ask: Ask, statusUrl: unknown): Promise<Record<string, unknown>> {
   const { body } = await until(() => ask(`GET ${String(statusUrl)}`), ({ body }) => body['status'] === 'completed')
+  return body
+}
+
+/** Makes delayed jobs due until the batch has ended. */
+async function endedSoon (app: FastifyInstance, ask: Ask, statusUrl: unknown): Promise<Record<string, unknown>> {
+  const { body } = await until(async () => {
+    await app.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
+      await sql`update tenantry_queue.job set start_after = created_on where state < 'active' and start_after > created_on`.execute(transaction)
+    })
+    return await ask(`GET ${String(statusUrl)}`)
+  }, ({ body }) => body['status'] === 'completed')
   return body
 }
 
@@ -66,17 +81,88 @@ test('batches', async (t) => {
     }
     const before = models.calls.length
     const { body } = await acme('POST /agent/embeddings/batch', { body: { documents: [text('first', 'first'), text('second', 'second')] } })
-    // The next attempt is due in seconds.
-    await until(async () => failures, (count) => count > 0)
-    await until(
-      async () =>
-        await app.db.updateTable('tenantry_queue.job').set({ start_after: new Date(0) } as never).where('state', '=', 'retry')
-          .returning('id').executeTakeFirst(),
-      (row) => row !== undefined
-    )
-    t.match(await ended(acme, body['statusUrl']), { done: 2, failed: { length: 0 } })
+    t.match(await endedSoon(app, acme, body['statusUrl']), { done: 2, failed: { length: 0 } })
     t.same(models.calls.slice(before).map(({ texts }) => texts[0]), ['first', 'second', 'second'])
     models.before = () => undefined
+  })
+
+  /** Sends texts as a batch. The failures of a text are those of its first tries. */
+  async function tried (failures: Readonly<Record<string, readonly Error[]>>) {
+    const tries = new Map<string, number>()
+    models.before = async ({ texts: [text = ''] }) => {
+      const nth = tries.get(text) ?? 0
+      tries.set(text, nth + 1)
+      const error = failures[text]?.[nth]
+      if (error !== undefined) throw error
+    }
+    const documents = Object.keys(failures).map((document) => text(document))
+    const { body } = await acme('POST /agent/embeddings/batch', { body: { documents } })
+    const { done, failed } = await endedSoon(app, acme, body['statusUrl'])
+    models.before = () => undefined
+    return { done, failed, tries: Object.fromEntries(tries) }
+  }
+  const times = (count: number, error: Error) => Array<Error>(count).fill(error)
+
+  await t.test('each document has four tries of its own', async (t) => {
+    const error = failure('providerFailed')
+    t.match(await tried({ first: times(9, error), second: times(3, error), third: times(1, error), fourth: [] }), {
+      done: 3,
+      failed: [{ index: 0, error: error.message }],
+      tries: { first: 4, second: 4, third: 2, fourth: 1 }
+    })
+  })
+
+  await t.test('a wait for a place is not a try', async (t) => {
+    const [busy, error] = [failure('documentsBusy'), failure('providerFailed')]
+    t.match(await tried({ first: [error, ...times(5, busy), error, error] }), { done: 1, failed: { length: 0 }, tries: { first: 9 } })
+  })
+
+  await t.test('the next try of a document is not before the time that its provider names', async (t) => {
+    let failed = false
+    models.before = async () => {
+      if (failed) return
+      failed = true
+      throw failure('providerBusy', retryIn(600))
+    }
+    const { body } = await acme('POST /agent/embeddings/batch', { body: { documents: [text('later')] } })
+    const { delay } = await until(async () => {
+      const { rows: [row] } = await sql<{ delay: number }>`select extract(epoch from start_after - created_on)::float8 as delay
+        from tenantry_queue.job where state < 'active' and start_after > created_on`.execute(app.db)
+      return row ?? { delay: 0 }
+    }, ({ delay }) => delay > 0)
+    t.ok(delay >= 600, `${delay} s`)
+    t.match(await endedSoon(app, acme, body['statusUrl']), { done: 1 })
+    models.before = () => undefined
+  })
+
+  await t.test('a document is set aside together with the job that continues', async (t) => {
+    const entered = gate()
+    models.before = async ({ signal }) => {
+      entered.open()
+      await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+    }
+    const { body } = await acme('POST /agent/embeddings/batch', { body: { documents: [text('first'), text('second')] } })
+    await entered.opened
+    const { db, engine } = app
+    const batches = createBatches({
+      db,
+      dbFor: (tenant) => engine.kyselyFor(tenant),
+      queue: {
+        send: async () => {
+          throw failure('queueFull')
+        }
+      },
+      service: {
+        putWith: async () => {
+          throw new Error('no document is stored')
+        }
+      },
+      now: Date.now
+    })
+    await t.rejects(batches.setAside({ tenant: tenantRef('acme'), data: { batchId: body['batchId'] } }), { code: 'TENANTRY_QUEUE_FULL' })
+    t.match((await acme(`GET ${String(body['statusUrl'])}`)).body, { status: 'running', done: 0, failed: { length: 0 } })
+    models.before = () => undefined
+    await sql`delete from tenantry_queue.job where state = 'active'`.execute(db)
   })
 
   await t.test('bounds', async (t) => {
