@@ -37,7 +37,13 @@ export class LargeRoutes {
    * Calls `done` when the request may be handled: at once, unless its route is large. `fits`: whether the account may have a further
    * unread response of that size; without it the request is refused before it runs.
    */
-  enter (account: string, request: FastifyRequest, { raw }: FastifyReply, fits: (size: number) => boolean, done: (error?: Error) => void): void {
+  enter (
+    account: string,
+    request: FastifyRequest,
+    { raw }: FastifyReply,
+    fits: (size: number) => boolean,
+    done: (error?: Error) => void
+  ): void {
     const route = this.known.get(keyOf(account, request))
     if (route === undefined) return done()
     this.queue(account, (free) => {
