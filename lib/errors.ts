@@ -187,12 +187,21 @@ export const catalogue = {
 
 export type ErrorName = keyof typeof catalogue
 
+type StatusOf<Name extends ErrorName> = (typeof catalogue)[Name]['status']
+
+/** The errors of status 429: their bodies say after how many seconds the caller may try again. */
+type TooManyName = { [Name in ErrorName]: StatusOf<Name> extends 429 ? Name : never }[ErrorName]
+
+export type OtherName = Exclude<ErrorName, TooManyName>
+
+export function failure (name: TooManyName, details: ErrorDetails & { readonly extras: { readonly retryAfter: number } }): TenantryError
+export function failure (name: OtherName, details?: ErrorDetails): TenantryError
 export function failure (name: ErrorName, details?: ErrorDetails): TenantryError {
   return new TenantryError(catalogue[name], details)
 }
 
 /** The details of an error after which the caller may try again in some seconds. */
-export function retryIn (seconds: number, headers: ErrorDetails['headers'] = {}): Required<Pick<ErrorDetails, 'extras' | 'headers'>> {
+export function retryIn (seconds: number, headers: ErrorDetails['headers'] = {}) {
   return { extras: { retryAfter: seconds }, headers: { 'retry-after': String(seconds), ...headers } }
 }
 

@@ -2,7 +2,7 @@
 import { type Server, STATUS_CODES } from 'node:http'
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { catalogue, codeOf, type ErrorName, failure, TenantryError } from '../errors.js'
+import { catalogue, codeOf, failure, type OtherName, retryIn, TenantryError } from '../errors.js'
 import type { TenantId } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
@@ -112,21 +112,21 @@ function toTenantryError (thrown: unknown): TenantryError {
   return failure('internal', { cause: thrown })
 }
 
-const nameByStatus: Readonly<Record<number, ErrorName>> = {
+const nameByStatus: Readonly<Record<number, OtherName>> = {
   400: 'badRequest',
   401: 'tokenInvalid',
   403: 'forbidden',
   404: 'notFound',
   409: 'conflict',
   413: 'bodyTooLarge',
-  415: 'mediaTypeUnsupported',
-  429: 'rateLimited'
+  415: 'mediaTypeUnsupported'
 }
 
 function entryFor (status: number, message: string | undefined, cause: unknown): TenantryError {
   const name = nameByStatus[status]
   const details = message === undefined ? { cause } : { message, cause }
   if (name !== undefined) return failure(name, details)
+  if (status === 429) return failure('rateLimited', { ...details, ...retryIn(1) })
   const title = STATUS_CODES[status] ?? catalogue.badRequest.title
   return new TenantryError({ ...catalogue.badRequest, status, title }, details)
 }

@@ -9,7 +9,7 @@ import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure, retryIn, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ModelUser } from '../../lib/models/types.js'
@@ -88,7 +88,8 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
           .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
         if (open >= maxOpen) {
           throw failure('queueFull', {
-            message: `${maxOpen} batches of this tenant are not completed: wait until one of them is completed`
+            message: `${maxOpen} batches of this tenant are not completed: wait until one of them is completed`,
+            ...retryIn(60)
           })
         }
         await transaction.insertInto(batches).values({

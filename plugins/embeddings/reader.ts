@@ -6,7 +6,7 @@ import { maxPdfBytes, pdfText } from '../../lib/chunking/pdf.js'
 import { splitBlocks } from '../../lib/chunking/split.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
 import type { Models } from '../../lib/models/types.js'
@@ -17,6 +17,7 @@ import type { NewDocument } from './types.js'
 const pdfAtOnce = 2 // in a process: each thread takes up to 0.5 GB
 const pdfWaiting = 8 // of a tenant
 const pdfWaitMs = 60_000
+const retryAfter = 5 // s
 const maxTextBytes = 4 * maxDocumentLength // of a file, in UTF-8
 
 type Source = Pick<NewDocument, 'contentType' | 'document' | 'fileId'>
@@ -30,7 +31,7 @@ export interface ReaderParts {
 export type DocumentReader = ReturnType<typeof createReader>
 
 export function createReader ({ models, files }: ReaderParts) {
-  const busy = () => failure('documentsBusy')
+  const busy = () => failure('documentsBusy', retryIn(retryAfter))
   const places = createTenantLimiter({
     maxOfTenant: pdfWaiting,
     maxInAll: pdfAtOnce,

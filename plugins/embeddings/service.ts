@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { type Actor, type AuditAction, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
@@ -16,6 +16,7 @@ const textsPerCall = 256
 const atOnce = 16 // documents in this process
 const ofTenant = 4
 const waitMs = 10_000
+const retryAfter = 5 // s
 const candidates = 50 // of each list that a hybrid search fuses
 
 export interface EmbeddingsParts {
@@ -36,7 +37,7 @@ export interface EmbeddingsService extends Embeddings {
 }
 
 export function createEmbeddings ({ models, space, store, reader, now }: EmbeddingsParts): EmbeddingsService {
-  const busy = () => failure('documentsBusy')
+  const busy = () => failure('documentsBusy', retryIn(retryAfter))
   const limiter = createTenantLimiter({
     maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
   })

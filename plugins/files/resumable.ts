@@ -5,7 +5,7 @@
 import { type Readable, Readable as ReadableStream } from 'node:stream'
 import type { Server } from '@tus/server'
 import type { FileStatus } from '../../lib/database/files-table.js'
-import { type ErrorName, failure, TenantryError } from '../../lib/errors.js'
+import { failure, type OtherName, TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -217,7 +217,7 @@ function splitKey (key: string): [tenant: Owner, id: string] {
   return [tenantRef(key.slice(0, slash)), key.slice(slash + 1)]
 }
 
-const names: Readonly<Record<number, ErrorName>> = {
+const names: Readonly<Record<number, OtherName>> = {
   403: 'forbidden',
   404: 'notFound',
   409: 'stateConflict',

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
-import { failure, TenantryError } from '../../lib/errors.js'
+import { failure, retryIn, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
@@ -197,7 +197,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
       await requireTrigger(name)
       const conditions = await conditionsOf(engine, identity.tenant, watched, request)
       if (client.watches.size + client.opening >= maxWatchesOfClient) {
-        throw failure('tooManyAttempts', { message: `A connection can have at most ${maxWatchesOfClient} watches` })
+        throw failure('tooManyAttempts', { message: `A connection can have at most ${maxWatchesOfClient} watches`, ...retryIn(1) })
       }
       let recording: Recording
       client.opening++
@@ -271,7 +271,7 @@ export function createCore ({ app, usage, store, reader, recorder, rooms, sectio
         throw invalid('/state', `has more than ${maxStateBytes} bytes as JSON`)
       }
       if (!client.rooms.has(room) && client.rooms.size >= maxRoomsOfClient) {
-        throw failure('tooManyAttempts', { message: `A connection can be in at most ${maxRoomsOfClient} rooms` })
+        throw failure('tooManyAttempts', { message: `A connection can be in at most ${maxRoomsOfClient} rooms`, ...retryIn(1) })
       }
       await rooms.join(client, room, state ?? null)
       try {

@@ -1,13 +1,13 @@
 /** Concurrency slots: a tenant with a slow service holds only its own. */
 import { test } from 'tap'
 import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
-import { failure, TenantryError } from '../../../lib/errors.js'
+import { failure, retryIn, TenantryError } from '../../../lib/errors.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const bounds = {
   maxOfTenant: 10,
   maxInAll: 100,
-  tooManyOfTenant: () => failure('rateLimited'),
+  tooManyOfTenant: () => failure('uploadsBusy', retryIn(1)),
   tooManyInAll: () => failure('providerBusy')
 }
 
@@ -35,7 +35,7 @@ test('each tenant has ten slots of its own', async (t) => {
   t.teardown(() => places.close())
   const held = Array.from({ length: 10 }, slow)
   const running = held.map(({ work }) => places.run(tenantRef('acme'), work))
-  t.equal(await refusal(places.run(tenantRef('acme'), async () => 'never')), 'TENANTRY_RATE_LIMITED')
+  t.equal(await refusal(places.run(tenantRef('acme'), async () => 'never')), 'TENANTRY_UPLOADS_BUSY')
   t.equal(await places.run(tenantRef('globex'), async () => 'at once'), 'at once')
   held[0]?.finish()
   t.equal(await running[0], 'done')

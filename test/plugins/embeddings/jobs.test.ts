@@ -113,7 +113,7 @@ test('batches', async (t) => {
   })
 
   await t.test('a wait for a place is not a try', async (t) => {
-    const [busy, error] = [failure('documentsBusy'), failure('providerFailed')]
+    const [busy, error] = [failure('documentsBusy', retryIn(1)), failure('providerFailed')]
     t.match(await tried({ first: [error, ...times(5, busy), error, error] }), { done: 1, failed: { length: 0 }, tries: { first: 9 } })
   })
 
@@ -149,7 +149,7 @@ test('batches', async (t) => {
       dbFor: (tenant) => engine.kyselyFor(tenant),
       queue: {
         send: async () => {
-          throw failure('queueFull')
+          throw failure('queueFull', retryIn(1))
         }
       },
       service: {

@@ -1,9 +1,11 @@
 /** Documents and search in a whole server, whose provider is a local server. */
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
+import { gate } from '../../helpers/gate.js'
 import { vectorOf } from '../../helpers/models.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer, signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { wireProvider } from '../models/app.js'
 
@@ -57,6 +59,32 @@ test('a document with agent.embedding serves documents, search and workflow step
   const { paths } = (await app.inject({ url: '/doc', headers: bearer({ tenant_id: 'acme' }) })).json()
   for (const path of ['', '/document', '/document/{id}', '/documents', '/search', '/batch', '/batch/{id}', '/reindex']) {
     t.ok(paths[`/agent/embeddings${path}`], path)
+  }
+})
+
+test('a fifth document at a time is refused with the seconds to wait', async (t) => {
+  const { opened, open } = gate()
+  const { url } = await wireProvider(t, async (response, { body: { input, model } }) => {
+    await opened
+    const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
+    response.setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } }))
+  })
+  const app = await testServer(t, {
+    agent: { enabled: true, embedding: { provider: 'local', model: 'words', baseUrl: url, dimensions } }
+  }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  const acme = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) })
+  let refused = 0
+  const replies = Array.from({ length: 6 }, async (_, index) => {
+    const reply = await acme('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: `Document ${index}.` } })
+    if (reply.status !== 201) refused++
+    return reply
+  })
+  await until('two are refused', () => refused === 2)
+  open()
+  for (const { status, body, headers } of await Promise.all(replies)) {
+    if (status === 201) continue
+    t.match([status, body, headers], [429, { code: 'TENANTRY_DOCUMENTS_BUSY', retryAfter: 5 }, { 'retry-after': '5' }])
   }
 })
 

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import multipart from '@fastify/multipart'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { type ErrorName, failure } from '../../../lib/errors.js'
+import { failure, type OtherName } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
 import { createS3Store } from '../../../lib/files/s3.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
@@ -22,7 +22,7 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
   const folder = t.testdir()
   const disk = createLocalStore(folder)
   type When = keyof ObjectStore | 'midway' | 'during'
-  let fault: { readonly when: When, readonly error: ErrorName } | null = null
+  let fault: { readonly when: When, readonly error: OtherName } | null = null
   const fail = (when: When) => {
     if (fault?.when === when) throw failure(fault.error)
   }

@@ -1,6 +1,6 @@
 import { connect } from 'node:net'
 import { test } from 'tap'
-import { failure } from '../../../lib/errors.js'
+import { failure, retryIn } from '../../../lib/errors.js'
 import { gate } from '../../helpers/gate.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
@@ -48,7 +48,7 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
         config,
         onRequest: async (request) => {
           request.rateLimited = true
-          throw failure('rateLimited')
+          throw failure('rateLimited', retryIn(1))
         }
       }, async () => body)
     }

@@ -3,7 +3,7 @@ import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
-import { failure } from '../../../lib/errors.js'
+import { failure, retryIn } from '../../../lib/errors.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -52,7 +52,7 @@ function routes (app: FastifyInstance): void {
     config,
     onRequest: async (request) => {
       request.rateLimited = true
-      throw failure('rateLimited')
+      throw failure('rateLimited', retryIn(1))
     }
   }, async () => '')
   app.get('/hijacked', { config }, (_request, reply) => {
