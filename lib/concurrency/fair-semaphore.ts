@@ -1,7 +1,8 @@
 /**
  * Shares a limited number of places, such as connections of a pool or concurrent password checks. In the order of arrival, the slow work of
  * one tenant would delay all others. So:
- * - waiting accounts are served in turn, one for each tenant, and the server's own work before all of them
+ * - waiting accounts are served in turn, one for each tenant, and the server's own work before all of them. An account that
+ *   returns its place comes after those that already wait
  * - if places are held for long, an account that holds places gets another only while enough stay free: a quarter of the number that
  *   it holds. An account without places can take the last one.
  */
@@ -87,7 +88,11 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
   release (account: Account<Key, Shared>): void {
     this.taken--
     account.held--
-    if (this.waiters > 0) this.serve()
+    if (this.waiters > 0) {
+      // If it still holds places, `keepsFree` already leaves the last ones to others.
+      if (account.held === 0 || !this.keepsFree) this.moveToEnd(account)
+      this.serve()
+    }
     this.forget(account)
   }
 
@@ -133,10 +138,17 @@ export class FairSemaphore<Key extends string = TenantRef, Shared = never> {
       const [waiter] = account.waiting ?? []
       if (waiter === undefined) return
       this.remove(waiter, account)
-      // Its next turn comes after those of all others.
-      if (this.turns.delete(account) && isWaiting(account)) this.turns.add(account)
+      this.moveToEnd(account)
       this.grant(account, waiter.granted)
     }
+  }
+
+  /**
+   * Its next turn comes after those of all others that wait now. Not only after a grant: a request that it made while it held a place
+   * would come before the first request of another account.
+   */
+  private moveToEnd (account: Account<Key, Shared>): void {
+    if (this.turns.delete(account) && isWaiting(account)) this.turns.add(account)
   }
 
   /** Skipped accounts hold places, so there are never more of them than places. */

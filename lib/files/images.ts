@@ -8,7 +8,8 @@ import { Optional } from '../schema/annotations.js'
 const maxSide = 4096 // pixels per side of a result
 const maxPixels = 50_000_000 // pixels of an original, in all its pages together
 const maxBytes = 104_857_600 // bytes of an original, which is decoded from memory
-const maxSeconds = 20
+/** The longest transform, in seconds. */
+export const maxSeconds = 20
 
 /** The content types of originals. SVG is excluded: a renderer reads every resource that the file refers to. */
 export const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'])

@@ -9,7 +9,7 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure, retryIn } from '../../lib/errors.js'
-import { type ImageTransform, imageTypes, transformImage, transformName } from '../../lib/files/images.js'
+import { type ImageTransform, imageTypes, maxSeconds, transformImage, transformName } from '../../lib/files/images.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { holdStorage } from './intake.js'
@@ -19,7 +19,7 @@ import type { UploadParts } from './uploads.js'
 
 const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
 const maxWaiting = 32 // of a tenant
-const maxWait = 10_000 // ms
+const maxWait = (maxSeconds + 10) * 1000 // ms, so that a tenant that waits is served after the longest transform
 const retryAfter = 5 // s
 const putMs = 60_000 // ms after which a row without an object counts as abandoned
 const leastKept = 1_048_576 // bytes of transforms that any file may have, even a small one

@@ -35,9 +35,21 @@ test('waiting owners are served in turn, the server itself first', async (t) => 
   enter(serverRef, 'own')
   t.equal(gate.waiting, 6)
   for (let left = 0; left < 6; left++) leave()
-  t.strictSame(passed, ['a1', 'own', 'a2', 'b1', 'nobody', 'a3', 'b2'])
+  t.strictSame(passed, ['a1', 'own', 'b1', 'nobody', 'a2', 'b2', 'a3'])
   leave()
   t.equal(gate.waiting, 0)
+})
+
+test('an account that returns a place waits behind those that already wait, although its next request came before theirs', async (t) => {
+  const { passed, enter, leave } = gateOf(t, 2)
+  for (const hostile of ['a', 'b']) for (const turn of [1, 2, 3]) enter(tenantRef(hostile), `${hostile}${turn}`)
+  for (const other of ['c', 'd']) enter(tenantRef(other))
+  leave('a1')
+  leave('b1')
+  t.strictSame(passed, ['a1', 'b1', 'c', 'd'])
+  leave('c')
+  leave('d')
+  t.strictSame(passed.slice(4), ['a2', 'b2'])
 })
 
 test('one tenant never holds all connections, several tenants share them, and none stays unused', async (t) => {
