@@ -1,5 +1,5 @@
 /** Limits how many requests wait for other services: a slow service occupies only its tenant's share of places, connections and memory. */
-import { isTenant, type TenantRef } from '../identity/tenant-ref.js'
+import { isTenant, tenantIdOf, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'
 
@@ -8,10 +8,12 @@ const defaultWait = 2000 // ms of waiting for a place
 export interface TenantLimiterOptions {
   /** Running and waiting calls of one tenant. Callers without a tenant are limited by `maxInAll` only. */
   readonly maxOfTenant: number
+  /** Running and waiting calls of an address without a token, of all tenants. Default: `maxOfTenant`. */
+  readonly maxOfAddress?: number
   /** Running calls of one tenant; further ones wait for its own. Default: as many as fairness allows. */
   readonly maxRunningOfTenant?: number
   readonly maxInAll: number
-  /** The error if the tenant already has that many. */
+  /** The error if the tenant, or the address, already has that many. */
   readonly tooManyOfTenant: () => Error
   /** The error if no place became free in time. */
   readonly tooManyInAll: () => Error
@@ -21,19 +23,34 @@ export interface TenantLimiterOptions {
 
 export type TenantLimiter = ReturnType<typeof createTenantLimiter>
 
-export function createTenantLimiter (
-  { maxOfTenant, maxRunningOfTenant = maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait }: TenantLimiterOptions
-) {
+export function createTenantLimiter (options: TenantLimiterOptions) {
+  const { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait } = options
+  const { maxOfAddress = maxOfTenant, maxRunningOfTenant = maxOfTenant } = options
   const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, { maxOf: (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll })
   const pending = new KeyCounts<TenantRef>()
+  const ofAddress = new KeyCounts<string>()
+
+  async function runWithoutToken<T> (tenant: TenantRef, work: () => Promise<T>, address: string): Promise<T> {
+    // No tenant's id: callers without a token have their own turns and half of the tenant's places, so that its own callers have the rest.
+    const account = tenantIdOf(`${tenant}(no token)`)
+    if (ofAddress.of(address) >= maxOfAddress || pending.of(account) >= maxOfTenant / 2) throw tooManyOfTenant()
+    ofAddress.add(address, 1)
+    pending.add(account, 1)
+    try {
+      return await gate.run(account, tooManyInAll, work)
+    } finally {
+      pending.add(account, -1)
+      ofAddress.add(address, -1)
+    }
+  }
 
   return {
-    /** Runs the work in a place of the tenant. */
-    async run<T> (tenant: TenantRef, work: () => Promise<T>): Promise<T> {
+    /** Runs the work in a place of the tenant. `address`: of a caller without a token. */
+    async run<T> (tenant: TenantRef, work: () => Promise<T>, address?: string): Promise<T> {
       if (isTenant(tenant) && pending.of(tenant) >= maxOfTenant) throw tooManyOfTenant()
       pending.add(tenant, 1)
       try {
-        return await gate.run(tenant, tooManyInAll, work)
+        return await (address === undefined ? gate.run(tenant, tooManyInAll, work) : runWithoutToken(tenant, work, address))
       } finally {
         pending.add(tenant, -1)
       }

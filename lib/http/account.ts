@@ -16,6 +16,11 @@ export function accountOf ({ auth, tenant, ip }: AccountCall, trustsHeader: bool
   return id === undefined ? addressAccount(addressKey(ip)) : tenantAccount(tenantIdOf(id))
 }
 
+/** The address of a caller without a token; undefined if the caller counts for its tenant. */
+export function addressWithoutToken ({ auth = null, ip }: Pick<AccountCall, 'auth' | 'ip'>, trustsHeader: boolean): string | undefined {
+  return auth === null && !trustsHeader ? addressKey(ip) : undefined
+}
+
 /** `key`: of `addressKey`. */
 export function addressAccount (key: string): string {
   return `address ${key}`

@@ -65,7 +65,7 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
   const file = await permitted(request, service)
   const isQuarantined = file.scan !== undefined
   const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true
-  const image = await service.transforms.of(file, request.query)
+  const image = await service.transforms.of(file, request.query, service.addressWithoutToken(request))
   const { contentType, size, sha256 } = image ?? file
   const isInline = !isQuarantined && request.query.inline === '1' && inlineTypes.has(contentType)
   const tag = `"${sha256}"`

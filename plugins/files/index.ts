@@ -9,6 +9,7 @@ import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
+import { trustsTenantHeader } from '../../lib/http/account.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, membersOf, section, text, whole, withMethods } from '../../lib/plugin/options.js'
@@ -96,6 +97,7 @@ export default definePlugin<FilesOptions>({
       signedUrlSeconds,
       slowMs,
       stopping: optional(app, 'stopping'),
+      trustsHeader: trustsTenantHeader(app),
       prefix: app.prefix + prefix,
       now,
       log

@@ -28,7 +28,8 @@ export function createRouteFiles (service: FilesService, rules: FileRules): Fast
       const form = formOf(request)
       if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the form as multipart/form-data' })
       const receive = (slow: Promise<never>) => receiveRouteForm(request, form, declared, service, slow)
-      return await service.uploads.inPlace(tenantOf(request), () => service.reading(request.raw, receive))
+      const address = service.addressWithoutToken(request)
+      return await service.uploads.inPlace(tenantOf(request), () => service.reading(request.raw, receive), address)
     }
   }
 }

@@ -1,8 +1,10 @@
 /** `app.files`, and the methods for its endpoints. */
 import type { IncomingMessage } from 'node:http'
 import type { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
+import { addressWithoutToken } from '../../lib/http/account.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Stopping } from '../../lib/plugin/lifecycle.js'
@@ -33,6 +35,7 @@ export interface FilesParts extends UploadParts {
   /** Milliseconds over which an upload must bring 1 KB a second. */
   readonly slowMs: number
   readonly stopping: () => Stopping | null
+  readonly trustsHeader: boolean
   /** How long signed URLs are valid, if the request does not set it. */
   readonly signedUrlSeconds: number
 }
@@ -40,7 +43,7 @@ export interface FilesParts extends UploadParts {
 /** The service, and the methods for its plugin. */
 export type FilesService = ReturnType<typeof createFiles>
 
-export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowMs, stopping, prefix, ...parts }: FilesParts) {
+export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowMs, stopping, prefix, trustsHeader, ...parts }: FilesParts) {
   const { objects, store, quarantine, now } = parts
   const uploads = createUploads(parts)
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
@@ -81,6 +84,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowM
     /** See `reading` in body.ts. */
     reading: <T>(raw: IncomingMessage, work: (slow: Promise<never>) => Promise<T>) =>
       reading(raw, slowMs, stopping()?.ending, work),
+    /** See `addressWithoutToken` in account.ts. */
+    addressWithoutToken: (request: Pick<FastifyRequest, 'auth' | 'ip'>) => addressWithoutToken(request, trustsHeader),
     /** A file as the endpoints return it. */
     shown (file: StoredFile) {
       const shown = shownFile(file)

@@ -18,7 +18,8 @@ import type { StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 
 const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
-const maxWaiting = 32 // of a tenant
+const maxOfTenant = 32 // transforms that run or wait
+const maxOfAddress = 8 // of an address without a token
 const maxWait = (maxSeconds + 10) * 1000 // ms, so that a tenant that waits is served after the longest transform
 const retryAfter = 5 // s
 const putMs = 60_000 // ms after which a row without an object counts as abandoned
@@ -39,11 +40,11 @@ interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage
 
 export function createTransforms ({ objects, transforms, dbFor, usage, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', retryIn(retryAfter))
-  const places = createTenantLimiter({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
-  /** By object key. */
+  const places = createTenantLimiter({ maxOfTenant, maxOfAddress, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
+  /** By object key, those for callers without a token apart: they have their own turns. */
   const running = new Map<string, Promise<MadeImage>>()
 
-  async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform): Promise<MadeImage> {
+  async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform, address?: string): Promise<MadeImage> {
     const { tenant, id } = file
     const key = transformKey(tenant, id, name)
     const kept = await transforms.find(tenant, id, name)
@@ -53,7 +54,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
       const original = await objects.get(keyOf(tenant, id))
       if (original === null) throw failure('notFound')
       return await transformImage(original, parameters)
-    })
+    }, address)
     const made: Transform = {
       tenant,
       file: id,
@@ -109,8 +110,11 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
   }
 
   return {
-    /** null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large. */
-    async of (file: StoredFile, parameters: ImageTransform): Promise<MadeImage | null> {
+    /**
+     * null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large.
+     * `address`: of a caller without a token.
+     */
+    async of (file: StoredFile, parameters: ImageTransform, address?: string): Promise<MadeImage | null> {
       const text = transformName(parameters)
       if (text === null) return null
       if (file.scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: it cannot be transformed' })
@@ -120,10 +124,10 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
         })
       }
       const name = hash('sha256', text).slice(0, 32)
-      const key = transformKey(file.tenant, file.id, name)
+      const key = `${transformKey(file.tenant, file.id, name)}${address === undefined ? '' : ' no token'}`
       let making = running.get(key)
       if (making === undefined) {
-        making = findOrMake(file, name, parameters).finally(() => running.delete(key))
+        making = findOrMake(file, name, parameters, address).finally(() => running.delete(key))
         running.set(key, making)
       }
       return await making

@@ -29,6 +29,7 @@ import { type FileStore, keyOf, type NewFile } from './store.js'
 import type { StoredFile, Uploader } from './types.js'
 
 const maxOfTenant = 100 // uploads at a time, in each process
+const maxOfAddress = 10 // uploads at a time of an address without a token
 const maxInAll = 1000
 const retryAfter = 5 // s
 const fieldBytes = 65_536 // maximum bytes of a request besides the file
@@ -85,7 +86,7 @@ export type Uploads = ReturnType<typeof createUploads>
 
 export function createUploads ({ objects, store, dbFor, plans, usage, emitter, quarantine, maxBytes, now, log }: UploadParts) {
   const busy = () => failure('uploadsBusy', retryIn(retryAfter))
-  const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
+  const places = createTenantLimiter({ maxOfTenant, maxOfAddress, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
 
   const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)
 
@@ -248,8 +249,8 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     finish,
     wake,
     discard,
-    /** Runs an upload within the limits of concurrent uploads. */
-    inPlace: <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => places.run(tenant, work),
+    /** Runs an upload within the limits of concurrent uploads. `address`: of a caller without a token. */
+    inPlace: <T>(tenant: Owner, work: () => Promise<T>, address?: string): Promise<T> => places.run(tenant, work, address),
     close: () => places.close()
   }
 }

@@ -2,7 +2,8 @@
 import { test } from 'tap'
 import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
 import { failure, retryIn, TenantryError } from '../../../lib/errors.js'
-import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { type Owner, platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { until } from '../../helpers/until.js'
 
 const bounds = {
   maxOfTenant: 10,
@@ -81,4 +82,41 @@ test('the platform may use all slots except the reserved ones', async (t) => {
   t.equal(await places.run(platformRef, async () => 'at once'), 'at once')
   for (const { finish } of held) finish()
   await Promise.all(running)
+})
+
+test('callers without a token have few places of an address and half of a tenant, in turns apart from those of its own callers', async (t) => {
+  const places = createTenantLimiter({ ...bounds, maxInAll: 2, maxOfAddress: 3, maxWait: 60_000 })
+  t.teardown(() => places.close())
+  const [acme, globex] = [tenantRef('acme'), tenantRef('globex')]
+  const began: string[] = []
+  const held = new Map<string, () => void>()
+  const run = (name: string, tenant: Owner, address?: string) =>
+    refusal(places.run(tenant, async () => {
+      began.push(name)
+      await new Promise<void>((resolve) => held.set(name, resolve))
+    }, address))
+  const finish = (name: string) => held.get(name)?.()
+  const open = ['one', 'two', 'three'].map((name) => run(name, acme, '192.0.2.1'))
+  const own = run('own', acme)
+  await until('two places are taken', () => began.length === 2)
+  t.strictSame(began, ['one', 'own'], 'one call of each kind runs')
+  t.equal(await run('further', acme, '192.0.2.1'), 'TENANTRY_UPLOADS_BUSY')
+  t.equal(await run('further', globex, '192.0.2.1'), 'TENANTRY_UPLOADS_BUSY', 'the number of an address is that of all tenants')
+  open.push(run('four', acme, '192.0.2.2'), run('five', acme, '192.0.2.2'))
+  t.equal(await run('further', acme, '192.0.2.3'), 'TENANTRY_UPLOADS_BUSY', 'five are half of the ten of the tenant')
+  const next = run('own next', acme)
+  finish('own')
+  t.equal(await own, null)
+  await until('a place is taken again', () => began.length === 3)
+  t.strictSame(began, ['one', 'own', 'own next'], 'the next one of the tenant does not wait for four others')
+  finish('own next')
+  for (const name of ['one', 'two', 'three', 'four', 'five']) {
+    await until(`${name} runs`, () => held.has(name))
+    finish(name)
+  }
+  t.same(await Promise.all([next, ...open]), Array(6).fill(null))
+  const again = run('again', acme, '192.0.2.1')
+  await until('ended calls no longer count', () => began.at(-1) === 'again')
+  finish('again')
+  t.equal(await again, null)
 })

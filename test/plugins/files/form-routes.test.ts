@@ -10,7 +10,7 @@ import type { TestDocument } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
-import { boundary, form, MB, onDisk, open, type Opened, type Part, rows, storage, type User } from './app.js'
+import { boundary, form, formHeaders, half, MB, onDisk, open, type Opened, type Part, rows, storage, type User, userOf } from './app.js'
 
 const png = Buffer.from('89504e470d0a1a0a0000000d4948445200000001000000010806000000', 'hex')
 const avatar = (value: string | Buffer = png, filename = 'a.png'): Part => ({ name: 'avatar', value, filename, type: 'image/png' })
@@ -100,6 +100,24 @@ test('a form creates a row and a file, and its texts are converted to the declar
     ['only'],
     'a single text becomes a list'
   )
+})
+
+test('an address without a token has ten uploads at a time, and others of the tenant have theirs', async (t) => {
+  const opened = await open(t, {
+    server: { trustProxy: true },
+    routes: [{ path: '/inbox', method: 'post', multipart: true, response: { id: '{{files.file.id}}' } }]
+  })
+  const from = (address: string) => userOf(t, opened.origin, { 'x-tenant-id': 'acme', 'x-forwarded-for': address })
+  const stranger = from('192.0.2.1')
+  const slow = form([{ ...avatar(Buffer.alloc(MB)), name: 'file' }])
+  const rests = await Promise.all(Array.from({ length: 10 }, () => half(stranger, 'POST', '/inbox', slow, formHeaders)))
+  await until('ten are running', async () => (await rows(opened.app))['pending'] === 10)
+  const small = [{ ...avatar(), name: 'file' }]
+  refused(t, await sender(stranger)('/inbox', small), 429, 'UPLOADS_BUSY')
+  t.equal((await sender(from('192.0.2.2'))('/inbox', small)).status, 200, 'another address')
+  t.equal((await sender(opened.as('acme'))('/inbox', small)).status, 200, 'a caller with a token')
+  t.same(await Promise.all(rests.map((rest) => rest())), Array(10).fill(200))
+  t.equal((await sender(stranger)('/inbox', small)).status, 200)
 })
 
 test('a form without declared files takes one in the part `file`', async (t) => {

@@ -170,6 +170,28 @@ test('equal requests compute an image once, one at a time for each tenant, and w
   t.not(await transforms.of(mine, { width: 99 }), null, 'there is room again')
 })
 
+test('callers without a token neither take all transforms of a tenant nor delay its own', async (t) => {
+  const opened = await open(t)
+  const { id } = await uploaded(opened.as('acme'))
+  const door = gate()
+  const { transforms, reads, missed } = serviceOf(opened, door.opened)
+  const mine = await fileOf(opened.app, 'acme', id)
+  const without = (address: string) =>
+    Array.from({ length: 8 }, (_, index) => transforms.of(mine, { width: index + 1 + missed.length }, address))
+  const first = without('192.0.2.1')
+  await until('eight are made or wait', () => missed.length === 8)
+  await t.rejects(transforms.of(mine, { width: 99 }, '192.0.2.1'), { code: 'TENANTRY_TRANSFORMS_BUSY', statusCode: 429 })
+  const second = without('192.0.2.2')
+  await until('sixteen are made or wait', () => missed.length === 17)
+  await t.rejects(transforms.of(mine, { width: 99 }, '192.0.2.3'), { code: 'TENANTRY_TRANSFORMS_BUSY' }, 'half of those of the tenant')
+  t.equal(reads.length, 1)
+  const own = transforms.of(mine, { width: 2 })
+  await until("the tenant's own is made beside", () => reads.length === 2)
+  door.open()
+  await Promise.all([own, ...first, ...second])
+  t.equal(reads.length, 17)
+})
+
 test("a file that is deleted during its image's computation leaves nothing", async (t) => {
   const opened = await open(t)
   const ada = opened.as('acme')
