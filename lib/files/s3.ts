@@ -10,7 +10,7 @@ import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 const partSize = 8_388_608 // bytes per part of an upload: two are in memory, and an upload has at most 10,000
 const connectionTimeout = 5_000 // ms
 const silentMs = 30_000 // without a byte
-const maxSockets = 1_000 // each download holds one
+const maxSockets = 1_000
 const connecting = { keepAlive: true, maxSockets, lookup: lookupForSocket }
 
 /** Rejects if the packages are missing. */
@@ -19,31 +19,39 @@ export async function createS3Store (
   socketTimeout = silentMs
 ): Promise<ObjectStore> {
   const { s3, Upload, getSignedUrl } = await loadPackages()
-  const client = new s3.S3Client({
-    region,
-    ...endpoint !== undefined && { endpoint },
-    forcePathStyle,
-    credentials: { accessKeyId, secretAccessKey },
-    // Services other than Amazon's would store the checksums of streams as part of the bytes.
-    requestChecksumCalculation: 'WHEN_REQUIRED',
-    responseChecksumValidation: 'WHEN_REQUIRED',
-    requestHandler: {
-      connectionTimeout,
-      socketTimeout,
-      httpAgent: new HttpAgent(connecting),
-      httpsAgent: new HttpsAgent(connecting)
-    }
-  })
   let isClosed = false
-  // The client would try twice more, also if `cause` were the time-out. Callers would wait for a minute and a half.
-  client.middlewareStack.add((next) => async (args) => {
-    try {
-      if (!isClosed) return await next(args)
-    } catch (error) {
-      if (!isClosed) throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
-    }
-    throw new Error('the connection to the store is closed')
-  }, { step: 'deserialize', priority: 'low' })
+
+  function createClient () {
+    const client = new s3.S3Client({
+      region,
+      ...endpoint !== undefined && { endpoint },
+      forcePathStyle,
+      credentials: { accessKeyId, secretAccessKey },
+      // Services other than Amazon's would store the checksums of streams as part of the bytes.
+      requestChecksumCalculation: 'WHEN_REQUIRED',
+      responseChecksumValidation: 'WHEN_REQUIRED',
+      requestHandler: {
+        connectionTimeout,
+        socketTimeout,
+        httpAgent: new HttpAgent(connecting),
+        httpsAgent: new HttpsAgent(connecting)
+      }
+    })
+    // The client would try twice more, also if `cause` were the time-out. Callers would wait for a minute and a half.
+    client.middlewareStack.add((next) => async (args) => {
+      try {
+        if (!isClosed) return await next(args)
+      } catch (error) {
+        if (!isClosed) throw nameOf(error) === 'TimeoutError' ? new Error(`the store has been silent for ${socketTimeout} ms`) : error
+      }
+      throw new Error('the connection to the store is closed')
+    }, { step: 'deserialize', priority: 'low' })
+    return client
+  }
+
+  const client = createClient()
+  // A download holds its connection for as long as its caller reads. Other operations must not wait for it.
+  const downloads = createClient()
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
 
   return {
@@ -80,7 +88,7 @@ export async function createS3Store (
 
     async get (key, range) {
       const found = await orNull(
-        client.send(new s3.GetObjectCommand({ ...at(key), ...range && { Range: `bytes=${range.start}-${range.end}` } }))
+        downloads.send(new s3.GetObjectCommand({ ...at(key), ...range && { Range: `bytes=${range.start}-${range.end}` } }))
       )
       return found === null ? null : readable(found.Body)
     },
@@ -136,6 +144,7 @@ export async function createS3Store (
     async close () {
       isClosed = true
       client.destroy()
+      downloads.destroy()
     }
   }
 }

@@ -81,7 +81,7 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
   // Ranges are of GET only (RFC 9110, 14.2).
   const range = isHead ? null : rangeOf(request, size, tag)
   const read = (part?: ByteRange) => image === null ? service.bytesOf(file, part) : image.bytes(part)
-  const bytes = isHead ? undefined : await read(range ?? undefined)
+  const bytes = isHead ? undefined : await service.openDownloads.read(service.accountOf(request), () => read(range ?? undefined))
   if (bytes === null) throw failure('notFound')
   const { start, end } = range ?? { start: 0, end: size - 1 }
   reply.code(range === null ? 200 : 206).headers({

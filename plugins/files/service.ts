@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
-import { addressWithoutToken } from '../../lib/http/account.js'
+import { accountOf, addressWithoutToken } from '../../lib/http/account.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Stopping } from '../../lib/plugin/lifecycle.js'
@@ -14,6 +14,7 @@ import type { Buckets } from './buckets.js'
 import { disposition, headerOf } from './content-type.js'
 import { shownFile } from './events.js'
 import { describe } from './input.js'
+import { createOpenDownloads } from './open-downloads.js'
 import { createFileParts } from './parts.js'
 import type { Quarantine } from './quarantine.js'
 import { createRemoval } from './removal.js'
@@ -84,7 +85,9 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowM
     /** See `reading` in body.ts. */
     reading: <T>(raw: IncomingMessage, work: (slow: Promise<never>) => Promise<T>) =>
       reading(raw, slowMs, stopping()?.ending, work),
-    /** See `addressWithoutToken` in account.ts. */
+    openDownloads: createOpenDownloads(),
+    /** See account.ts. */
+    accountOf: (request: FastifyRequest) => accountOf(request, trustsHeader),
     addressWithoutToken: (request: Pick<FastifyRequest, 'auth' | 'ip'>) => addressWithoutToken(request, trustsHeader),
     /** A file as the endpoints return it. */
     shown (file: StoredFile) {

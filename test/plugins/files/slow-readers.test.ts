@@ -3,7 +3,7 @@ import { readdir, readlink } from 'node:fs/promises'
 import { test } from 'tap'
 import { until } from '../../helpers/until.js'
 import { requestText, slowReader } from '../responses/slow-readers.js'
-import { file, MB, open } from './app.js'
+import { file, MB, open, userOf } from './app.js'
 
 /** The files of the folder that this process has open. */
 async function openFiles (folder: string): Promise<number> {
@@ -30,4 +30,22 @@ test('a tenant whose callers do not read has a bounded number of downloads, and 
   for (const { socket } of readers) socket.destroy()
   await until('nothing is held', () => app.responses.unsentBytes === 0)
   t.equal((await acme.ask(`GET ${own}`)).bytes.length, 8 * MB)
+})
+
+test('an address without a token has 100 downloads at a time, and other callers have theirs', async (t) => {
+  const { app, origin, as } = await open(t, { server: { trustProxy: true, maxUnsentBytes: 1024 * MB } })
+  const acme = as('acme')
+  const { body } = await acme.upload([file(Buffer.alloc(8 * MB, 'a')), { name: 'public', value: 'true' }])
+  const { pathname } = new URL(String(body['url']), origin)
+  const from = (address: string) => userOf(t, origin, { 'x-forwarded-for': address })
+  const stranger = from('192.0.2.1')
+  const readers = await Promise.all(Array.from({ length: 100 }, () => slowReader(t, origin, requestText('GET', pathname, stranger.headers))))
+  await until('a hundred are held', () => app.responses.unsentBytes === 100 * 131_072)
+  const refusal = await stranger.ask(`GET ${pathname}`)
+  t.match(refusal, { status: 429, body: { code: 'TENANTRY_RESPONSES_UNREAD' }, headers: { 'retry-after': '1' } })
+  t.equal((await stranger.ask(`HEAD ${pathname}`)).status, 200)
+  for (const user of [from('192.0.2.2'), acme]) t.equal((await user.ask(`GET ${pathname}`)).bytes.length, 8 * MB)
+  for (const { socket } of readers) socket.destroy()
+  await until('nothing is held', () => app.responses.unsentBytes === 0)
+  t.equal((await stranger.ask(`GET ${pathname}`)).bytes.length, 8 * MB)
 })
