@@ -79,10 +79,12 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const forms = this.services.files()
     // The start of the server has checked the plugins that the route uses.
     if (forms === null) throw new Error('the plugin files is not registered')
-    const form = await forms.receive(this.request, { files, validate: (fields) => validateForm?.(fields) })
+    const form = await forms.receive(this.request, this.reply, { files, validate: (fields) => validateForm?.(fields) })
     this.request.receivedForm = form
     this.request.body = form.fields
     try {
+      // The role's permissions may have changed while the form arrived.
+      if (this.route.permissions.length > 0) await this.authorize()
       const body = await this.claim()
       await form.end()
       return body

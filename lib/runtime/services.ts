@@ -34,7 +34,7 @@ export interface RouteServices<Request extends RouteCall, Reply extends RouteRep
   readonly dashboardPermission: string | undefined
   /** If null, idempotency keys have no effect. */
   readonly idempotency: IdempotencyKeys | null
-  readonly files: () => Forms<Request> | null
+  readonly files: () => Forms<Request, Reply> | null
   readonly integrations: () => Calls | null
   readonly realtime: () => Rooms | null
   /** Runs the route's workflow, either at once or as a job. Resolves with the response body as JSON text. */
@@ -70,8 +70,9 @@ export interface Events {
   wake (): void
 }
 
-export interface Forms<Request> {
-  receive (request: Request, form: DeclaredForm): Promise<ReceivedForm>
+export interface Forms<Request, Reply> {
+  /** Identifies the caller again at the end of a slow form. */
+  receive (request: Request, reply: Reply, form: DeclaredForm): Promise<ReceivedForm>
 }
 
 /** A route's declaration of its form. */

@@ -15,6 +15,7 @@ import { tokenInvalid } from './errors.js'
 import type { OwnKeys } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import type { Providers } from './providers/index.js'
+import { begin, type Identification } from './renewal.js'
 import { noRevocations, type RevocationList, type Sources, tokenId } from './sources.js'
 
 /** Characters; longer tokens are refused without parsing. */
@@ -114,12 +115,14 @@ function refuse (): never {
 /** Headers that identify the caller and the tenant. Responses to the same URL vary with them. */
 const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
+/** A repeated identification verifies the caller and keeps `request.auth`, which the app may have replaced. */
 export function createIdentification (
   { identify }: Pick<Callers, 'identify'>,
   { inspect }: Verifier,
   decoratorName: string,
   required: boolean,
-  provider: string | undefined
+  provider: string | undefined,
+  own: Identification
 ): onRequestHookHandler {
   const take = (request: Pick<FastifyRequest, 'auth'> & { user: unknown }, { claims, payload }: Verified) => {
     request.auth = claims
@@ -127,15 +130,16 @@ export function createIdentification (
     else Reflect.set(request, decoratorName, payload)
   }
   return (request, reply, done) => {
-    addVary(reply, identityHeaders)
+    const isFirst = begin(request, own)
+    if (isFirst) addVary(reply, identityHeaders)
     const key = request.headers['x-api-key']
-    if (key !== undefined) return identifyKey(identify, request, reply, String(key), done)
+    if (key !== undefined) return identifyKey(identify, request, reply, String(key), isFirst, done)
     const token = bearerToken(request)
     if (token === null) {
       if (required) throw tokenMissing()
       return done()
     }
-    hookWhenKnown(inspect(token, provider), (verified) => take(request, verified), done)
+    hookWhenKnown(inspect(token, provider), (verified) => isFirst && take(request, verified), done)
   }
 }
 
@@ -172,11 +176,13 @@ function identifyKey (
   request: FastifyRequest,
   reply: FastifyReply,
   key: string,
+  isFirst: boolean,
   done: (error?: Error) => void
 ): void {
   if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
-  const claims = identify(key, () => checkLimit(request, reply, unknownKeys))
-  identified(claims, request, done)
+  // A key that was valid is no guess, so it is not counted later.
+  if (isFirst) identified(identify(key, () => checkLimit(request, reply, unknownKeys)), request, done)
+  else hookWhenKnown(identify(key), () => {}, done)
 }
 
 /**

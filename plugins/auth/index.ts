@@ -19,6 +19,7 @@ import { type OwnKeys, ownKeys, registeredKey } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
 import { readRegistered, registerJwt, type Registration } from './registration.js'
+import { decorateRequests, renewAfterBody } from './renewal.js'
 import { sourcesOf } from './sources.js'
 import { createTokens, type Tokens } from './tokens.js'
 
@@ -84,6 +85,7 @@ export default definePlugin<AuthOptions>({
     const own: Auth = { ...tokens, ...callers, ...createCredentials(keyring, store, options.apiKey, sources, now) }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)
+    decorateRequests(app)
     const identifyPartial = createPartialIdentification(own.verifyPartial)
 
     guardRoutes(app, 'auth', (route) => {
@@ -99,13 +101,12 @@ export default definePlugin<AuthOptions>({
         )
       }
       if (access === 'public') return
-      addStep(
-        route,
-        'identity',
-        access === 'partial'
-          ? identifyPartial
-          : createIdentification(own, store, registration.decoratorName, access !== 'open', authProvider)
-      )
+      if (access === 'partial') addStep(route, 'identity', identifyPartial)
+      else {
+        const { decoratorName } = registration
+        addStep(route, 'identity', createIdentification(own, store, decoratorName, access !== 'open', authProvider, { route, now }))
+        renewAfterBody(route)
+      }
       const isForAdmins = access === 'tenant-admin' || access === 'platform-admin'
       if (isForAdmins || permissions.length > 0) addPermissionStep(route, access, permissions)
     })

@@ -1,10 +1,11 @@
 /** The form of an upload: one file, and fields before or after it. */
 import type { Multipart, MultipartFile, MultipartValue } from '@fastify/multipart'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
+import { renew } from '../auth/renewal.js'
 import { requiredTenant } from '../tenancy/required.js'
 import { watchForm } from './body.js'
 import { formLimits } from './buckets.js'
@@ -21,6 +22,7 @@ type Fields = Partial<Record<typeof fieldNames[number], string>>
 /** Stores the file of the form. On failure nothing is left. `slow` rejects if the form arrives too slowly. */
 export async function receiveForm (
   request: FastifyRequest,
+  reply: FastifyReply,
   form: Form,
   { buckets, uploads }: FilesService,
   slow: Promise<never>
@@ -56,6 +58,7 @@ export async function receiveForm (
       const incoming = { bytes: part.file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
       received = await readingPart(part, slow, expected, () => uploads.receive(tenant, incoming))
     }
+    await renew(request, reply)
     if (received === null) throw invalidInput('/body/file', 'is required: send the file in the field "file"', 'required')
     const described = describe({ ...uploadFieldsOf(fields), name }, buckets)
     await requirePermissions(request, described.bucket.permissions)

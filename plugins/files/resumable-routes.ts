@@ -7,6 +7,7 @@ import { Type } from 'typebox'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams } from '../../lib/http/schemas.js'
 import { requirePermissions } from '../auth/access.js'
+import { renew } from '../auth/renewal.js'
 import { errorResponses } from '../conventions/index.js'
 import { requiredTenant } from '../tenancy/required.js'
 import { untilFailure } from './body.js'
@@ -90,6 +91,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
       by: uploaderOf(request),
       id,
       path: `${app.prefix}/files/resumable/${id}`,
+      renew: () => renew(request, reply),
       async describe ({ filename: name, bucket, entityType, entityId, public: given = null }) {
         const isPublic = given === null ? undefined : given === 'true'
         const described = describe({ name, bucket, entityType, entityId, public: isPublic }, buckets)

@@ -27,6 +27,8 @@ export interface ResumableCall {
   readonly id: string
   /** Checks the metadata of the announcement, and that the caller may use the bucket. Rejects like `describe`. */
   readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<FileProperties>
+  /** Identifies the caller again after a slow body. */
+  readonly renew: () => Promise<void>
   /** The path of the upload. */
   readonly path: string
 }
@@ -197,7 +199,9 @@ async function createServer (
       return {}
     },
     async onUploadFinish (request) {
-      await finish(callOf(request))
+      const call = callOf(request)
+      await call.renew()
+      await finish(call)
       return {}
     },
     onResponseError (_request, error) {

@@ -1,7 +1,7 @@
 /** `app.routeFiles`: the forms of declared routes, their files, and the steps of workflows. */
 import { createHash } from 'node:crypto'
 import type { MultipartFile, MultipartValue } from '@fastify/multipart'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { withinSession } from '../../lib/database/kysely-dialect.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { FileRules } from '../../lib/files/rules.js'
@@ -10,6 +10,7 @@ import type { ReceivedForm } from '../../lib/runtime/route-call.js'
 import type { DeclaredForm } from '../../lib/runtime/services.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
+import { renew } from '../auth/renewal.js'
 import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { watchForm } from './body.js'
 import { partsOf, readingPart } from './form.js'
@@ -24,10 +25,10 @@ export function createRouteFiles (service: FilesService, rules: FileRules): Fast
   return {
     rules,
     step: createStorageRunner(service),
-    async receive (request, declared) {
+    async receive (request, reply, declared) {
       const form = formOf(request)
       if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the form as multipart/form-data' })
-      const receive = (slow: Promise<never>) => receiveRouteForm(request, form, declared, service, slow)
+      const receive = (slow: Promise<never>) => receiveRouteForm(request, reply, form, declared, service, slow)
       const address = service.addressWithoutToken(request)
       return await service.uploads.inPlace(tenantOf(request), () => service.reading(request.raw, receive), address)
     }
@@ -40,6 +41,7 @@ const maxFieldBytes = 65_536
 /** Stores the files of the form. On failure nothing is left. `slow` rejects if the form arrives too slowly. */
 async function receiveRouteForm (
   request: FastifyRequest,
+  reply: FastifyReply,
   form: Form,
   { files, validate }: DeclaredForm,
   service: FilesService,
@@ -105,6 +107,7 @@ async function receiveRouteForm (
       if (part.type === 'field') takeField(part)
       else await takeFile(part)
     }
+    await renew(request, reply)
     for (const { name, required } of files) {
       if (required && !received.has(name)) throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
     }

@@ -61,7 +61,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
       const tenant = tenantOf(request)
       const form = formOf(request)
       if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
-      const receive = (slow: Promise<never>) => receiveForm(request, form, service, slow)
+      const receive = (slow: Promise<never>) => receiveForm(request, reply, form, service, slow)
       const file = await service.uploads.inPlace(tenant, () => service.reading(request.raw, receive))
       return reply.code(201).header('location', `${group.prefix}/files/${file.id}`).send(bodyOf(file))
     })

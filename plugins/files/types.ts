@@ -1,6 +1,6 @@
 /** Files as the service and its callers see them. */
 import type { Readable } from 'node:stream'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FileRules } from '../../lib/files/rules.js'
 import type { ByteRange } from '../../lib/files/store.js'
@@ -106,5 +106,5 @@ interface RouteFiles {
    * Reads the form of the request. Its files are not readable before `complete`. Rejects with `mediaTypeUnsupported`, `badRequest`,
    * `validationFailed`, `fileTooLarge`, `fileTypeRefused`, `planLimit`, `uploadTooSlow` and `tenantRequired`; nothing is left then.
    */
-  receive: Forms<FastifyRequest>['receive']
+  receive: Forms<FastifyRequest, FastifyReply>['receive']
 }

@@ -69,9 +69,10 @@ export function createCallerStep (options: ResolutionOptions, publicTenant: bool
  */
 export function createUnauthenticatedStep ({ lookup }: ResolutionOptions, inQuery: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
-    if (request.auth !== null || request.tenant !== null) return done()
+    if (request.auth !== null) return done()
     const id = request.headers['x-tenant-id'] ?? (inQuery && request.method === 'POST' ? inQueryOf(request) : undefined)
-    if (id === undefined) return done()
+    // A repeated step checks the tenant that it found.
+    if (id === undefined || (request.tenant !== null && request.tenant.id !== id)) return done()
     if (!isTenantId(id)) {
       throw failure('tenantInvalid', { message: 'The parameter tenant must be an id of 1 to 64 characters of A-Z a-z 0-9 _ -' })
     }
@@ -107,6 +108,8 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
+  // When the step is repeated, a later tenant may have the id.
+  if (request.tenant?.id === tenant.id && request.tenant.createdAt.getTime() !== tenant.createdAt.getTime()) throw failure('tenantUnknown')
   if (tenant.status !== 'active') requireActive(tenant, { byPlatform: request.auth !== null && isPlatformAdmin(request.auth) })
   request.tenant = tenant
 }
