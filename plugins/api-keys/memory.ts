@@ -10,7 +10,7 @@ import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
-import { claimsOfKey, keyTextOf } from '../auth/callers.js'
+import { claimsOfKey, keyTextIdOf, keyTextOf } from '../auth/callers.js'
 import type { Admit } from '../auth/sources.js'
 import { type ApiKeyStore, idOf, type KeyRow } from './store.js'
 
@@ -113,8 +113,8 @@ function liveKey (
   { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow
 ): LiveKey {
   const claims = { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) }
-  // Claims are shared by requests. A part of the hash is enough to tell the texts of a key apart.
-  const text = (hash: Buffer, until: number) => ({ hash, until, claims: claimsOfKey(id, hash.toString('base64url', 0, 12), claims) })
+  // Claims are shared by requests.
+  const text = (hash: Buffer, until: number) => ({ hash, until, claims: claimsOfKey(id, keyTextIdOf(hash), claims) })
   return {
     expires: expires?.getTime() ?? Infinity,
     texts: [text(hash, Infinity), ...previousHash === null || until === null ? [] : [text(previousHash, until.getTime())]]

@@ -52,7 +52,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
-        await requirePresent(transaction, claims)
+        await requirePresent(transaction, claims, createdAt)
         if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
         await store.insert(transaction, tenant, {
           id,
@@ -84,7 +84,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
-        await requirePresent(transaction, claims)
+        await requirePresent(transaction, claims, new Date(time))
         const row = await store.locked(transaction, tenant, given)
         if (row === undefined) throw failure('notFound')
         // The given id may have capital letters.

@@ -19,7 +19,7 @@ const keyText = Symbol('tenantry.auth.key.text')
 /**
  * The claims of a tenant's key: those of a caller, and `api_key`, its id.
  *
- * @param text identifies the text of the key, which a rotation replaces
+ * @param text `keyTextIdOf` its hash, which a rotation replaces
  */
 export function claimsOfKey (id: string, text: string, claims: Claims): Claims {
   return Object.freeze({ ...claims, api_key: id, [keyId]: id, [keyText]: text })
@@ -33,6 +33,11 @@ export function keyOf (claims: Claims): string | undefined {
 /** Identifies the text of the tenant's key; undefined for a token. */
 export function keyTextOf (claims: Claims): string | undefined {
   return keyText in claims ? String(claims[keyText]) : undefined
+}
+
+/** Identifies the text of a tenant's key by its hash. A part of the hash is enough to tell the texts of a key apart. */
+export function keyTextIdOf (hash: Buffer): string {
+  return hash.toString('base64url', 0, 12)
 }
 
 /** Whether an API key of a tenant or of the platform replaced a token. */

@@ -8,6 +8,7 @@ import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { credentialsInvalid } from '../auth/errors.js'
 import { createPasswordTries } from '../login/tries.js'
 import type { LinkToken } from '../mail/links.js'
+import { requirePresent } from '../sessions/present.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 
 /** Mails to one address. */
@@ -127,6 +128,8 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
       await sessions.changeUsers(tenant, async (writer, end) => {
         // Another request may have changed it meanwhile, for example with the link of a mail.
         if (!await users.setPassword(writer, user, hash, user)) throw credentialsInvalid(wrongPassword)
+        // A session that has ended must not be kept.
+        await requirePresent(writer, claims, at())
         await end(id, 'sessions', claims)
         await links.removeTo(writer, tenant, id)
         await writeAudit(writer, audit('success'))

@@ -30,21 +30,10 @@ export function createRevocations (store: Pick<RevocationStore, 'read'>, owners:
     load: async (owner) => listOf(await store.read(owner, new Date(now())).catch(unmigrated))
   })
 
-  function judge ({ tokens, ends }: OwnedList, claims: Claims, id: () => string): boolean {
-    const session = tokens.size > 0 ? sessionOf(claims) : null
-    if (tokens.size > 0 && tokens.has(id())) return true
-    if (session !== null && tokens.has(sessionMark(claims.sub, session).toString('base64url'))) return true
-    if (ends.size === 0) return false
-    const time = now()
-    const sequence = sequenceIn(ends.get(subjectOf(claims.sub).toString('base64')), time) ?? sequenceIn(ends.get(''), time)
-    if (sequence === null || isAfter(claims, sequence, time)) return false
-    return session === null || !tokens.has(keptMark(claims.sub, session, sequence).toString('base64url'))
-  }
-
   const revocations = {
     version: 1,
     refuses (claims: Claims, id: () => string): boolean | Promise<boolean> {
-      return whenKnown(lists.get(owners.of(claims)), (read) => judge(read, claims, id))
+      return whenKnown(lists.get(owners.of(claims)), (read) => isEnded(read, claims, id, now()))
     },
     /** Something of the tenant was ended; the empty tenant means users without one. */
     changed (tenant: Owner): void {
@@ -60,6 +49,17 @@ export function createRevocations (store: Pick<RevocationStore, 'read'>, owners:
   return revocations
 }
 
+/** @param time the current time */
+export function isEnded ({ tokens, ends }: OwnedList, claims: Claims, id: () => string, time: number): boolean {
+  const session = tokens.size > 0 ? sessionOf(claims) : null
+  if (tokens.size > 0 && tokens.has(id())) return true
+  if (session !== null && tokens.has(sessionMark(claims.sub, session).toString('base64url'))) return true
+  if (ends.size === 0) return false
+  const sequence = sequenceIn(ends.get(subjectOf(claims.sub).toString('base64')), time) ?? sequenceIn(ends.get(''), time)
+  if (sequence === null || isAfter(claims, sequence, time)) return false
+  return session === null || !tokens.has(keptMark(claims.sub, session, sequence).toString('base64url'))
+}
+
 /** The session sequence that the end began, `<sequence> <until>`; null if no earlier token is alive any longer. */
 function sequenceIn (end: string | undefined, time: number): number | null {
   if (end === undefined) return null
@@ -67,7 +67,7 @@ function sequenceIn (end: string | undefined, time: number): number | null {
   return time < Number(until) ? Number(sequence) : null
 }
 
-function listOf ({ tokens, ends }: ReadRevocations): OwnedList {
+export function listOf ({ tokens, ends }: ReadRevocations): OwnedList {
   const bySubject = new Map<string, string>()
   for (const text of ends?.split(',') ?? []) {
     const space = text.indexOf(' ')

@@ -1,24 +1,49 @@
-/** Callers whose user or API key ends during their request. */
+/** Callers whose user, session, role or API key ends during their request. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { isUuid } from '../../lib/identity/uuid.js'
-import { keyOf } from '../auth/callers.js'
+import { isOfPlatformKey, keyOf, keyTextIdOf, keyTextOf } from '../auth/callers.js'
 import { tokenInvalid } from '../auth/errors.js'
-import { sequenceClaim, sessionOf } from './sequence.js'
+import { isEnded, listOf } from './list.js'
+import { sequenceClaim, sessionOf, subjectOf } from './sequence.js'
+import { createRevocationStore } from './store.js'
 
 /**
- * Throws `tokenInvalid` if the caller's user was disabled or deleted, or its API key was deleted. Call it before a write with which the
- * caller could come back, with the tenant locked `alone`, as in `changeUsers` and in the deletion of a key. Users of other issuers
- * always pass.
+ * Throws `tokenInvalid` if the caller has ended: its API key was deleted or rotated, its token was logged out, or its user was disabled,
+ * deleted or given another role. Call it before a write with which the caller could come back or gain permissions, with the tenant
+ * locked `alone`, as those changes are. Of tokens of other issuers it sees only a logout everywhere.
+ *
+ * @param at the current time
  */
-export async function requirePresent (writer: Kysely<SystemTables>, claims: Claims): Promise<void> {
-  const [tenant, key] = [tenantOfToken(claims), keyOf(claims)]
-  if (key === undefined && !(isUuid(claims.sub) && sequenceClaim in claims && sessionOf(claims) !== null)) return
-  const found = key === undefined
-    ? writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', claims.sub)
-      .where('status', '=', 'active')
-    : writer.selectFrom('tenantry.api_keys').select('id').where('tenant_id', '=', tenant).where('id', '=', key)
-  if (await found.executeTakeFirst() === undefined) throw tokenInvalid()
+export async function requirePresent (writer: Kysely<SystemTables>, claims: Claims, at: Date): Promise<void> {
+  if (isOfPlatformKey(claims)) return
+  const tenant = tenantOfToken(claims)
+  const key = keyOf(claims)
+  const isPresent = key === undefined
+    ? await hasUser(writer, tenant, claims) && !await isLoggedOut(writer, tenant, claims, at)
+    : await hasKey(writer, tenant, key, keyTextOf(claims))
+  if (!isPresent) throw tokenInvalid()
+}
+
+async function hasKey (reader: Kysely<SystemTables>, tenant: Owner, id: string, text: string | undefined): Promise<boolean> {
+  const row = await reader.selectFrom('tenantry.api_keys').select(['hash', 'previous_hash']).where('tenant_id', '=', tenant)
+    .where('id', '=', id).executeTakeFirst()
+  return [row?.hash, row?.previous_hash].some((hash) => hash !== undefined && hash !== null && keyTextIdOf(hash) === text)
+}
+
+/** True for users of other issuers. */
+async function hasUser (reader: Kysely<SystemTables>, tenant: Owner, claims: Claims): Promise<boolean> {
+  const { sub, role } = claims
+  if (!(isUuid(sub) && sequenceClaim in claims && sessionOf(claims) !== null)) return true
+  const row = await reader.selectFrom('tenantry.users').select('role').where('tenant_id', '=', tenant).where('id', '=', sub)
+    .where('status', '=', 'active').executeTakeFirst()
+  return row !== undefined && row.role === role
+}
+
+async function isLoggedOut (reader: Kysely<SystemTables>, tenant: Owner, claims: Claims, at: Date): Promise<boolean> {
+  const ended = await createRevocationStore(reader).read(tenant, at, subjectOf(claims.sub))
+  // The id of a token is made from its text, which is not at hand.
+  return isEnded(listOf(ended), claims, () => '', at.getTime())
 }

@@ -31,12 +31,13 @@ export type RevocationStore = ReturnType<typeof createRevocationStore>
 
 export function createRevocationStore (db: Kysely<SystemTables>) {
   return {
-    /** The state at the time. */
-    async read (owner: ListOwner, at: Date): Promise<ReadRevocations> {
+    /** The state at the time. `subject`: only the rows that concern this user. */
+    async read (owner: ListOwner, at: Date, subject?: Buffer): Promise<ReadRevocations> {
+      const alive = sql`tenant_id = ${owner} and expires_at > ${at} and ${subject === undefined ? sql`true` : sql`subject in (${subject}, '')`}`
       const { rows: [row] } = await sql<ReadRevocations>`select
-        (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
+        (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where ${alive} and token <> '') as tokens,
         (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${milliseconds(sql`expires_at`)}), ',')
-          from tenantry.revocations where tenant_id = ${owner} and token = '' and expires_at > ${at}) as ends`.execute(db)
+          from tenantry.revocations where ${alive} and token = '') as ends`.execute(db)
       return { tokens: base64url(row?.tokens ?? null), ends: row?.ends ?? null }
     },
 

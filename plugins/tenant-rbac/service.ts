@@ -7,6 +7,7 @@ import { failure } from '../../lib/errors.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Author } from '../auth/actor.js'
+import { requirePresent } from '../sessions/present.js'
 import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from './roles.js'
 import type { RbacStore } from './store.js'
 
@@ -14,7 +15,7 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
 
 /**
  * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not hold,
- * and `tenantUnknown`. Of two concurrent changes the second is checked against the result of the first.
+ * `tenantUnknown`, and `tokenInvalid` if the author has ended meanwhile. Of two concurrent changes the second is checked against the result of the first.
  */
 export type TenantRbac = ReturnType<typeof createTenantRbac>
 
@@ -22,19 +23,21 @@ export type TenantRbac = ReturnType<typeof createTenantRbac>
 export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   async function edit (
     tenant: Owner,
-    { held, actor }: Author,
+    { claims, held, actor }: Author,
     entry: Pick<AuditEntry, 'action' | 'target' | 'details'>,
     change: (before: RbacConfig) => RbacConfig
   ): Promise<void> {
     await events.change({ topic: 'roles', tenant }, async (transaction) => {
       const before = await store.locked(transaction, tenant)
       if (before === null) throw failure('tenantUnknown')
+      const at = new Date()
+      await requirePresent(transaction, claims, at)
       const after = change(before)
       if (after === before) return
       checkRbac(after)
       requireRbacGrant(held, before, after)
       await store.write(transaction, tenant, before, after)
-      await writeAudit(transaction, { ...entry, tenant, actor, at: new Date() })
+      await writeAudit(transaction, { ...entry, tenant, actor, at })
     })
   }
 

@@ -104,11 +104,12 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
 
     /**
      * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
-     * the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
+     * the caller itself, `grantExceeds`, `stateConflict` for the last administrator, and `tokenInvalid` if the author has ended meanwhile.
      */
     async update (tenant: Owner, id: string, given: UserChanges, author: Author): Promise<User> {
       const known = await allowed(tenant, id, given, author)
       return await sessions.changeUsers(tenant, async (writer, end) => {
+        await requirePresent(writer, author.claims, at())
         const user = await locked(writer, known, given, author)
         const changes: UserChanges = {
           ...given.role !== undefined && given.role !== user.role && { role: given.role },
@@ -131,6 +132,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     async delete (tenant: Owner, id: string, author: Author): Promise<void> {
       const known = await allowed(tenant, id, {}, author)
       await sessions.changeUsers(tenant, async (writer, end) => {
+        await requirePresent(writer, author.claims, at())
         const user = await locked(writer, known, { status: 'disabled' }, author)
         await end(user.id, 'sessions')
         await endBelongings(writer, user, author.actor)
@@ -166,7 +168,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
       await dbFor(tenant).transaction().execute(async (writer) => {
         // Alone: the author may be ending.
         if (!await lockTenant(writer, tenant, 'alone')) throw failure('tenantUnknown')
-        await requirePresent(writer, author.claims)
+        await requirePresent(writer, author.claims, at())
         await mail.links.invite(writer, { tenant, email, userId: id, role, invitedBy: sub, expiresAt })
         await mail.post({ kind: 'invite', tenant, email, actor }, writer)
         await writeAudit(writer, { tenant, action: 'user.invite', actor, target: email, details: { id, role }, at: at() })

@@ -7,8 +7,8 @@ import { until } from './until.js'
 export const advisoryWaits = `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted
   and database = (select oid from pg_database where datname = current_database())`
 
-/** Resolves when the work waits for a lock of the database, or has ended. */
-export async function untilBlocked (db: Kysely<SystemTables>, work: Promise<unknown>): Promise<void> {
+/** Resolves when the work waits for a lock of the database, or has ended. `waiting`: the number of sessions that wait then. */
+export async function untilBlocked (db: Kysely<SystemTables>, work: Promise<unknown>, waiting = 1): Promise<void> {
   let hasEnded = false
   const end = () => {
     hasEnded = true
@@ -16,6 +16,6 @@ export async function untilBlocked (db: Kysely<SystemTables>, work: Promise<unkn
   work.then(end, end)
   await until('the work waits for a lock, or has ended', async () => {
     const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
-    return hasEnded || rows.length > 0
+    return hasEnded || rows.length >= waiting
   })
 }

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
+import { lockTenant } from '../../../lib/database/tenant-lock.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { testApp } from '../../helpers/app.js'
 import { untilBlocked } from '../../helpers/locks.js'
@@ -158,7 +159,7 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
   const administrators = async () =>
     (await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()).length
   t.equal(await administrators(), 1, "of two administrators who remove each other's role one stays")
-  t.same(responses.map(({ status }) => status).sort(), [200, 409])
+  t.same(responses.map(({ status }) => status).sort(), [200, 401], 'the other one has ended')
   const [left] = await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()
   const signed = app.auth.sign({ sub: 'idp-root', role: 'admin', tenant_id: 'acme' })
   for (const body of [{ role: 'user' }, { status: 'disabled' }]) {
@@ -271,7 +272,7 @@ test('a key that a user rotated, and whose text the user knows, ends with the us
   t.same(await statuses(), { byUser: 401, byKeyOfUser: 401, beforeGracePeriod: 401, before: 200, inEarlierGracePeriod: 200 })
 })
 
-test('a request that runs while its user ends leaves no API key and no invitation', async (t) => {
+test('a request that runs while its user ends leaves no API key, no invitation, and no change of users and roles', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, logIn } = opened
   await addUser(app, 'acme', boss, 'admin')
@@ -307,10 +308,71 @@ test('a request that runs while its user ends leaves no API key and no invitatio
   await refuses('key@example.com', disable, makeKey, true)
   await refuses('rotating@example.com', disable, rotate)
   await refuses('inviting@example.com', remove, invite)
+  let self = ''
+  const disableSelf = (id: string) => disable(self = id)
+  await refuses('enabling@example.com', disableSelf, (caller) => ask(`PATCH /users/${self}`, { ...caller, body: { status: 'active' } }), true)
+  t.equal((await app.users.find('acme', self))?.status, 'disabled')
+  const dormant = await addUser(app, 'acme', 'dormant@example.com')
+  await refuses('promoting@example.com', remove, (caller) => ask(`PATCH /users/${dormant}`, { ...caller, body: { role: 'admin' } }))
+  await refuses('removing@example.com', disable, (caller) => ask(`DELETE /users/${dormant}`, caller))
+  t.match(await app.users.find('acme', dormant), { role: 'user' })
+  const rbac = { enabled: true, defaultRole: 'x', roles: [{ name: 'x', permissions: ['*'] }] }
+  await refuses('roles@example.com', disable, (caller) => ask('PUT /tenant/rbac', { ...caller, body: rbac }))
+  t.match((await admin('GET /tenant/rbac')).body, { enabled: false, roles: [] })
   await admin(`DELETE /tenant/api-keys/${String(shared)}`)
   for (const table of ['tenantry.api_keys', 'tenantry.user_links'] as const) {
     t.same(await app.db.selectFrom(table).selectAll().execute(), [], table)
   }
+})
+
+test('a request that runs while its session, its role or the text of its key ends leaves no API key', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, clock } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const admin = await as(opened, 'acme', boss)
+  const id = await addUser(app, 'acme', email, 'admin')
+  const token = async () => secretText(String((await opened.logIn('acme', email)).body['token']), 'a token')
+  /** Both wait for the tenant, the end first. */
+  const race = async (end: () => Promise<Reply>, request: () => Promise<Reply>): Promise<number> => {
+    const { ending, late } = await app.db.transaction().execute(async (holder) => {
+      await lockTenant(holder, tenantRef('acme'), 'alone')
+      const ending = end()
+      await untilBlocked(app.db, ending)
+      const late = request()
+      await untilBlocked(app.db, late, 2)
+      return { ending, late }
+    })
+    t.equal((await ending).status, 200)
+    return (await late).status
+  }
+  const create = (token: string) => () => ask('POST /tenant/api-keys', { token, body: { name: 'k', scopes: ['*'] } })
+
+  const [stolen, own] = [await token(), await token()]
+  t.equal(await race(() => ask('POST /auth/logout-all', { token: own }), create(stolen)), 401, 'a logout everywhere')
+  clock.forward(1000)
+  const closed = await token()
+  t.equal(await race(() => ask('POST /auth/logout', { token: closed }), create(closed)), 401, 'a logout')
+  const demoted = await token()
+  t.equal(await race(() => admin(`PATCH /users/${id}`, { role: 'user' }), create(demoted)), 401, 'another role')
+  await admin(`PATCH /users/${id}`, { role: 'admin' })
+  const outside = app.auth.sign({ sub: 'idp-user', role: 'admin', tenant_id: 'acme' })
+  t.equal(await race(() => ask('POST /auth/logout-all', { token: outside }), create(outside)), 401, 'a token of another issuer')
+
+  const { body: { id: keyId, key } } = await admin('POST /tenant/api-keys', { name: 'leaked', scopes: ['api-keys:write'] })
+  const rotate = (request: object) => ask(`POST /tenant/api-keys/${String(keyId)}/rotate`, request)
+  const old = { headers: { 'x-api-key': secretText(String(key), 'an API key') } }
+  t.equal(await race(() => admin(`POST /tenant/api-keys/${String(keyId)}/rotate`), () => rotate(old)), 401, 'a rotated key')
+  t.match((await admin('GET /tenant/api-keys')).body.data, [{ name: 'leaked' }])
+
+  const [kept, other] = [await token(), await token()]
+  const change = { token: kept, body: { currentPassword: password, password: secretText('another horse battery staple', 'a password') } }
+  t.equal(await race(() => ask('POST /auth/password', change), create(other)), 401, 'a new password')
+  t.equal((await create(kept)()).status, 201, 'the session that changed the password')
+  const { body: { key: renewed } } = await admin(`POST /tenant/api-keys/${String(keyId)}/rotate`, { gracePeriodDays: 1 })
+  secretText(String(renewed), 'an API key')
+  const { body: { key: newest } } = await admin(`POST /tenant/api-keys/${String(keyId)}/rotate`, { gracePeriodDays: 1 })
+  secretText(String(newest), 'an API key')
+  t.equal((await rotate({ headers: { 'x-api-key': String(renewed) } })).status, 200, 'a previous key within its grace period')
 })
 
 test("a user is invited, and accepts with the mail's link", (t) =>
