@@ -16,6 +16,8 @@ export interface Statement {
   readonly text: string
   /** The name of a repeated statement that a connection prepares. `t_` begins those of tenants' documents, which have their own room. */
   readonly name?: string
+  /** The limit of a tenant's slow reads applies. The text does not show this reliably, because it contains names that callers choose. */
+  readonly isRead?: boolean
 }
 
 /** Executes statements: the engine itself, or one transaction of it. */

@@ -75,28 +75,28 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
       const before = first === undefined ? prelude : [...prelude, stepOf(first.statement, first.values, settings)]
       const steps = before.length === 0 ? [step] : [...before, step]
       let attempts = 0
-      const attempt = (): void => slowReads.enter(tenant, statement.text, start, () => reject(databaseBusy()))
+      const attempt = (): void => slowReads.enter(tenant, statement, start, () => reject(databaseBusy()))
       const start = (place: Place): void =>
         acquire(options, (fault, client) => {
           if (client === null) {
             place?.leave()
             return reject(fault)
           }
-          if (place === null && slowReads.needsPlace(tenant, statement.text)) {
+          if (place === null && slowReads.needsPlace(tenant, statement)) {
             release(client)
             return attempt()
           }
           place?.began()
           const exchange = new TextExchange(steps, settings.silenceMs, (error, value, ms) => {
             // First, so that the next statement on the connection knows a read that became slow.
-            slowReads.ended(tenant, statement.text, ms, place, exchange.follows)
+            slowReads.ended(tenant, statement, ms, place, exchange.follows)
             if (error === null) pass(client)
             else release(client, isSessionLost(error))
             if (error === null) return resolve(value)
             if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return setTimeout(attempt, retryPause(attempts))
             reject(translate(error))
           })
-          send(client, exchange, first === undefined && slowReads.isShort(tenant, statement.text))
+          send(client, exchange, first === undefined && slowReads.isShort(tenant, statement))
         }, place === null)
       attempt()
     })
@@ -176,8 +176,8 @@ export class TransactionSession implements Session {
       })
     try {
       // Behind a pooler, a transaction has no session before it begins, and would keep its place while it waits for one.
-      if (paced?.slowReads.limits(paced.tenant, statement.text) === true && !this.begun) await this.begin()
-      return await (paced === null ? run() : paced.slowReads.run(paced.tenant, statement.text, run))
+      if (paced?.slowReads.limits(paced.tenant, statement) === true && !this.begun) await this.begin()
+      return await (paced === null ? run() : paced.slowReads.run(paced.tenant, statement, run))
     } catch (error) {
       throw this.translate(error)
     }

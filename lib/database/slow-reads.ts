@@ -6,6 +6,7 @@
 import { LRUCache } from 'lru-cache'
 import { FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
+import type { Statement } from './engine.js'
 import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow
@@ -67,8 +68,8 @@ class TenantReads {
     return known?.quickRuns
   }
 
-  add (text: string): Known {
-    const added = { isRead: isRead(text), quickRuns: 0, slowAt: -Infinity, ms: shortMs }
+  add ({ text, isRead = false }: Statement): Known {
+    const added = { isRead, quickRuns: 0, slowAt: -Infinity, ms: shortMs }
     this.known.set(text, added)
     this.bytes += bytesOf(text)
     for (const oldest of this.known.keys()) {
@@ -116,58 +117,65 @@ export class SlowReads {
   }
 
   /** Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the place. */
-  enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void, kind: 'single' | 'within' = 'single'): void {
+  enter (
+    tenant: TenantRef,
+    statement: Statement,
+    start: (place: Place) => void,
+    refused: () => void,
+    kind: 'single' | 'within' = 'single'
+  ): void {
     if (tenant === serverRef) return start(null)
+    const { text, isRead } = statement
     const reads = this.#readsOf(tenant)
     const { slow, first } = reads[kind]
     const quickRuns = reads.quickRunsOf(text, this.#now)
-    if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
+    if (quickRuns === 0 || (quickRuns === undefined && isRead !== true)) return start(null)
     if (quickRuns !== undefined) {
       if (!this.#isBeside(tenant, this.#now())) return start(null)
       return slow.acquire(tenant, (account) => start({ began () {}, leave: () => slow.release(account) }), refused)
     }
     first.acquire(tenant, (account) => {
-      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => first.release(account)))
+      if (!reads.known.has(text)) return start(this.#firstRun(tenant, statement, () => first.release(account)))
       // Not at once: each of the waiting runs would release its place within the release of the one before.
       queueMicrotask(() => first.release(account))
-      this.enter(tenant, text, start, refused, kind)
+      this.enter(tenant, statement, start, refused, kind)
     }, refused)
   }
 
   /** Whether a statement that needed no place needs one now. It may have become slow while it waited for a connection. */
-  needsPlace (tenant: TenantRef, text: string): boolean {
+  needsPlace (tenant: TenantRef, { text }: Statement): boolean {
     const quickRuns = this.#tenants.get(tenant)?.quickRunsOf(text, this.#now)
     return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
   /** Whether the statement takes less than two milliseconds on average. */
-  isShort (tenant: TenantRef, text: string): boolean {
+  isShort (tenant: TenantRef, { text }: Statement): boolean {
     return (this.#tenants.get(tenant)?.known.get(text)?.ms ?? shortMs) < shortMs
   }
 
   /** Whether the read may have to wait for a place. */
-  limits (tenant: TenantRef, text: string): boolean {
-    return tenant !== serverRef && isRead(text) && this.#tenants.get(tenant)?.quickRunsOf(text, this.#now) !== 0
+  limits (tenant: TenantRef, { text, isRead }: Statement): boolean {
+    return tenant !== serverRef && isRead === true && this.#tenants.get(tenant)?.quickRunsOf(text, this.#now) !== 0
   }
 
   /** Runs the statement of a transaction when it may run; rejects with `databaseBusy` after the timeout. */
-  async run<T> (tenant: TenantRef, text: string, statement: () => Promise<T>): Promise<T> {
-    const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, text, resolve, () => reject(databaseBusy()), 'within'))
+  async run<T> (tenant: TenantRef, statement: Statement, send: () => Promise<T>): Promise<T> {
+    const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, statement, resolve, () => reject(databaseBusy()), 'within'))
     const began = this.#now()
     place?.began()
     try {
-      return await statement()
+      return await send()
     } finally {
-      this.ended(tenant, text, this.#now() - began, place)
+      this.ended(tenant, statement, this.#now() - began, place)
     }
   }
 
   /** The statement has ended after `ms` milliseconds. `follows`: it was sent behind another one, which makes it seem shorter. */
-  ended (tenant: TenantRef, text: string, ms: number, place: Place, follows = false): void {
+  ended (tenant: TenantRef, statement: Statement, ms: number, place: Place, follows = false): void {
     if (tenant !== serverRef) {
       const now = this.#now()
       const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
-      const known = this.#knownOf(tenant, text)
+      const known = this.#knownOf(tenant, statement)
       if (!follows) known.ms += weight * (ms - known.ms)
       if (isSlow) markSlow(known, now)
       else if (known.quickRuns > 0 && ms < quickMs) known.quickRuns--
@@ -185,7 +193,7 @@ export class SlowReads {
   }
 
   /** The place of a first run. A run that turns out to be slow gives it to the next one. */
-  #firstRun (tenant: TenantRef, text: string, release: () => void): Place {
+  #firstRun (tenant: TenantRef, statement: Statement, release: () => void): Place {
     let timer: NodeJS.Timeout | undefined
     let isHeld = true
     const leave = () => {
@@ -198,7 +206,7 @@ export class SlowReads {
         const began = this.#now()
         timer = setTimeout(() => {
           const now = this.#now()
-          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) markSlow(this.#knownOf(tenant, text), now)
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) markSlow(this.#knownOf(tenant, statement), now)
           leave()
         }, slowMs)
       },
@@ -212,11 +220,11 @@ export class SlowReads {
     return reads
   }
 
-  #knownOf (tenant: TenantRef, text: string): Known {
+  #knownOf (tenant: TenantRef, statement: Statement): Known {
     const reads = this.#readsOf(tenant)
-    const known = reads.known.get(text)
+    const known = reads.known.get(statement.text)
     if (known !== undefined) return known
-    const added = reads.add(text)
+    const added = reads.add(statement)
     // The cache takes the new size of a new entry only. It forgets the tenants whose statements are the longest ago.
     this.#tenants.delete(tenant)
     this.#tenants.set(tenant, reads)
@@ -258,8 +266,4 @@ function markSlow (known: Known, now: number): void {
 
 function bytesOf (text: string): number {
   return bytesOfStatement + text.length
-}
-
-function isRead (text: string): boolean {
-  return text.startsWith('select') && !/\bfor (?:no key )?update\b/.test(text)
 }

@@ -60,7 +60,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
   const variants = one
-    ? compileVariants(context.origin, switches, (draft) => writeOne(parts, draft))
+    ? compileVariants({ origin: context.origin, isRead: true }, switches, (draft) => writeOne(parts, draft))
     : compilePages(context.origin, switches, page, (literal, draft) => writeRows(parts, page, literal, draft))
   return Object.freeze({
     store: 'sql',

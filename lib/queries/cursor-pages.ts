@@ -56,7 +56,8 @@ interface BindParts {
 export function bindCursorPages ({ origin, switches, usual, read, page, write }: BindParts): (scope: Scope) => BoundQuery {
   const valueOf = valueBinders((scope) => read(scope).after ?? [])
   const limit: Binder = (scope) => cursorLimit(page, scope)
-  const variants = compileVariants<{ position: Position, literal: number | undefined }>(origin, switches, (draft, chosen) => {
+  const use = { origin, isRead: true }
+  const variants = compileVariants<{ position: Position, literal: number | undefined }>(use, switches, (draft, chosen) => {
     const { order, after } = chosen?.position ?? { order: usual, after: null }
     return write({
       order,

@@ -96,7 +96,7 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
   const switches = [...filters.switches, ...access]
   if (operation !== 'query') {
     return compileVariants(
-      origin,
+      { origin, isRead: true },
       switches,
       (draft) => boundedRowText(`select ${recordOf(parts, 'd', draft)}::text from ${documents} d${conditionsOf(parts, 'd', draft)}`)
     )

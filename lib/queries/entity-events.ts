@@ -20,11 +20,12 @@ export function compileWrite (
   switches: readonly Switch[],
   write: (draft: Draft, events: boolean) => string
 ): (scope: Scope, input?: Input) => Bound {
-  const silent = compileVariants(origin, switches, (draft) => write(draft, false))
+  const use = { origin, isRead: false }
+  const silent = compileVariants(use, switches, (draft) => write(draft, false))
   let telling: typeof silent | undefined
   return (scope, input) => {
     if (scope.events !== true) return silent(scope, input)
-    telling ??= compileVariants(origin, switches, (draft) => write(draft, true))
+    telling ??= compileVariants(use, switches, (draft) => write(draft, true))
     return telling(scope, input)
   }
 }

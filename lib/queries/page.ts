@@ -43,7 +43,7 @@ export function compilePages (
   write: (literal: number | undefined, draft: Draft) => string
 ): (scope: Scope) => Bound {
   return compileVariants(
-    origin,
+    { origin, isRead: true },
     [...switches, page.starts],
     (draft, literal) => write(literal, draft),
     { choose: page.literal, keyOf: String }

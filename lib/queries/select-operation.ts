@@ -20,8 +20,9 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   const cursors = query.pagination === 'cursor' ? compileCursorPages(subject, orders, page, pointerTo(pointer, 'pagination')) : undefined
   if (context.faults.faults.length > before) return undefined
   const { write } = orders.usual
+  const use = { origin: context.origin, isRead: true }
   if (query.single === true || query.id !== undefined) {
-    const variants = compileVariants(context.origin, switches, (draft) => writeRecord(subject, write, draft))
+    const variants = compileVariants(use, switches, (draft) => writeRecord(subject, write, draft))
     return reading(variants, 'record', subject.references)
   }
   const references = [...subject.references, ...page.references, ...orders.references]
@@ -31,7 +32,7 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
     return reading(variants, 'page', references)
   }
   const variants = compileVariants<{ readonly order: RowOrder, readonly literal: number | undefined }>(
-    context.origin,
+    use,
     [...switches, page.starts],
     (draft, chosen) => writePage(subject, chosen?.order.write ?? write, page, chosen?.literal, draft),
     {
@@ -57,7 +58,7 @@ function compileGroups (subject: Subject): CompiledOperation | undefined {
   const page = compilePage(query, pointer, context)
   if (context.faults.faults.length > before) return undefined
   if (query.single === true) {
-    return reading(compileVariants(context.origin, switches, (draft) => writeGroup(subject, order, draft)), 'record', references)
+    return reading(compileVariants({ origin: context.origin, isRead: true }, switches, (draft) => writeGroup(subject, order, draft)), 'record', references)
   }
   const variants = compilePages(context.origin, switches, page, (literal, draft) => writeGroupPage(subject, order, page, literal, draft))
   return reading(variants, 'page', [...references, ...page.references])

@@ -95,15 +95,22 @@ interface Variant {
 /** The owner of the document that a text comes from. */
 type Origin = QueryContext['origin']
 
+/** The properties of a query's statements besides their text. */
+export interface StatementUse {
+  readonly origin: Origin
+  /** Calls of functions are reads too: the VOLATILE ones often only read, because VOLATILE is the default. */
+  readonly isRead: boolean
+}
+
 /** Returns the function that selects the variant for a request and binds its values. */
 export function compileVariants<Choice = number> (
-  origin: Origin,
+  use: StatementUse,
   switches: readonly Switch[],
   write: Writer<Choice>,
   chooser?: Chooser<Choice>
 ): (scope: Scope, input?: Input) => Bound {
   if (switches.length === 0 && chooser === undefined) {
-    const { statement, binders } = writeVariant(write, [], undefined, origin)
+    const { statement, binders } = writeVariant(write, [], undefined, use)
     return (scope, input = noInput) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
@@ -115,7 +122,7 @@ export function compileVariants<Choice = number> (
     let variant = named.get(key) ?? unnamed.get(key)
     if (variant === undefined) {
       const on = switches.filter((each) => each(scope, input))
-      variant = writeVariant(write, on, chosen, named.size < maxVariants ? origin : null)
+      variant = writeVariant(write, on, chosen, named.size < maxVariants ? use : { ...use, origin: null })
       if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
       const held = variant.statement.name === undefined ? unnamed : named
       held.set(key, variant)
@@ -124,9 +131,9 @@ export function compileVariants<Choice = number> (
   }
 }
 
-/** A statement without a name, because each request writes its own. */
+/** A write without a name, because each request writes its own. */
 export function writeOnce (switches: readonly Switch[], write: Writer, scope: Scope, input: Input): Bound {
-  const { statement, binders } = writeVariant(write, switches.filter((each) => each(scope, input)), undefined, null)
+  const { statement, binders } = writeVariant(write, switches.filter((each) => each(scope, input)), undefined, { origin: null, isRead: false })
   return { statement, values: bindAll(binders, scope, input) }
 }
 
@@ -139,10 +146,15 @@ function statementName (text: string, origin: Origin): string {
 }
 
 /** With a null `origin` the statement has no name. */
-function writeVariant<Choice> (write: Writer<Choice>, on: readonly Switch[], chosen: Choice | undefined, origin: Origin | null): Variant {
+function writeVariant<Choice> (
+  write: Writer<Choice>,
+  on: readonly Switch[],
+  chosen: Choice | undefined,
+  { origin, isRead }: { readonly origin: Origin | null, readonly isRead: boolean }
+): Variant {
   const draft = new Draft(on)
   const text = write(draft, chosen)
-  const statement = origin === null ? { text } : { text, name: statementName(text, origin) }
+  const statement = { text, ...isRead && { isRead }, ...origin !== null && { name: statementName(text, origin) } }
   return { statement: Object.freeze(statement), binders: draft.binders }
 }
 

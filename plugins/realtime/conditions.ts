@@ -52,7 +52,8 @@ export async function conditionsOf (
     parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)
   }
   if (parts.length === 0) return []
-  const text = await engine.text({ text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v` }, bound, { tenant })
+  const statement = { text: `select row_to_json(v.*)::text from (select ${parts.join(', ')}) v`, isRead: true }
+  const text = await engine.text(statement, bound, { tenant })
     .catch((error: unknown) => {
       if (isClientFault(error)) throw invalid('/filter', 'a value does not fit its column')
       throw error

@@ -176,6 +176,7 @@ const standings: Statement = {
  */
 const read: Statement = {
   name: 'tenantry_realtime_read',
+  isRead: true,
   text: `select ${batchesSql} from (
       select *, coalesce(not lead(is_taken) over (partition by tenant order by position), false) as more from (
         select *, nth = 1 or (count <= $5::int and sum(bytes) over (order by nth, tenant) <= $6::bigint) as is_taken from (

@@ -189,6 +189,7 @@ where ${key}`
 
 const lookStatement: Statement = {
   name: 'limits_look',
+  isRead: true,
   text: `select json_build_array(l.counters, ${slotColumns})::text from tenantry.resource_limits l
 left join tenantry.resource_usage u on u.tenant_id = l.tenant_id and u.user_id = $2 and u.resource = $3 and u.metric = $4
 where l.tenant_id = $1`
@@ -196,6 +197,7 @@ where l.tenant_id = $1`
 
 const usedStatement: Statement = {
   name: 'limits_used',
+  isRead: true,
   text: `select json_agg(json_build_array(u.resource, u.metric, ${slotColumns}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
 }
 

@@ -1,11 +1,12 @@
 import pg from 'pg'
 import { type Test, test } from 'tap'
-import type { Engine, Session } from '../../../lib/database/engine.js'
+import type { Engine, Session, Statement } from '../../../lib/database/engine.js'
 import { type Place, SlowReads } from '../../../lib/database/slow-reads.js'
 import { noTenant, tenantIdOf, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 import { advisoryWaits } from '../../helpers/locks.js'
 import { startPgBouncer } from '../../helpers/pgbouncer.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { compile, scopeOf } from '../queries/helpers.js'
 import { openEngine } from './open.js'
 
 const a = tenantIdOf('a')
@@ -13,6 +14,10 @@ const b = tenantIdOf('b')
 const c = tenantIdOf('c')
 const slow = 'select a lot'
 const quick = 'select a row'
+const writes = ['insert into items values (1)', 'select 1 from items for update', 'with new as (insert into items values (1)) select 1']
+const locked: Statement = { text: 'select pg_advisory_xact_lock_shared(1)::text', isRead: true }
+
+const statementOf = (text: string): Statement => ({ text, isRead: !writes.includes(text) })
 
 /** Statements of tenants on sixteen connections, with a clock that stands still between them. */
 function statements (t: Test, timeoutMs = 60_000) {
@@ -22,14 +27,14 @@ function statements (t: Test, timeoutMs = 60_000) {
   const running: { tenant: TenantRef, text: string, place: Place }[] = []
   const refused: string[] = []
   const enter = (tenant: TenantRef, text: string) =>
-    reads.enter(tenant, text, (place) => {
+    reads.enter(tenant, statementOf(text), (place) => {
       place?.began()
       running.push({ tenant, text, place })
     }, () => refused.push(text))
   const end = (ms: number, tenant: TenantRef, text: string) => {
     const [ended] = running.splice(running.findIndex((one) => one.tenant === tenant && one.text === text), 1)
     now += ms
-    reads.ended(tenant, text, ms, ended!.place)
+    reads.ended(tenant, statementOf(text), ms, ended!.place)
   }
   const run = (ms: number, tenant: TenantRef, text: string) => {
     enter(tenant, text)
@@ -127,7 +132,6 @@ test('a tenant that is alone runs all its slow reads at once', (t) => {
 
 test("a read is not slow if the other tenant's statements take as long, and a write never is", (t) => {
   const { run, enter, running } = statements(t)
-  const writes = ['insert into items values (1)', 'select 1 from items for update', 'with new as (insert into items values (1)) select 1']
   run(30, b, quick)
   run(50, a, slow)
   run(1, c, quick)
@@ -135,6 +139,26 @@ test("a read is not slow if the other tenant's statements take as long, and a wr
   for (const text of [slow, ...writes]) {
     enter(5, a, text)
     t.equal(running(a, text), 5, text)
+  }
+  t.end()
+})
+
+test('a read with a name that looks like a write is still a read', (t) => {
+  for (const name of ['for update', 'for no key update', 'insert']) {
+    let now = 1000
+    const reads = new SlowReads(16, 60_000, () => now)
+    t.teardown(() => reads.close())
+    const { statement } = compile({ table: 'articles', operation: 'select', select: `id, "${name}":title` }).bind(scopeOf())
+    const run = (tenant: TenantRef, ms: number, one: Statement) =>
+      reads.enter(tenant, one, (place) => {
+        now += ms
+        reads.ended(tenant, one, ms, place)
+      }, () => {})
+    run(b, 1, { text: quick })
+    run(a, 50, statement)
+    let running = 0
+    for (let time = 0; time < 5; time++) reads.enter(a, statement, () => running++, () => {})
+    t.equal(running, 2, name)
   }
   t.end()
 })
@@ -202,7 +226,6 @@ test("in PostgreSQL a tenant's slow reads run one at a time, and one at a time i
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
   const lock = new pg.Client({ connectionString })
   await lock.connect()
-  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text' }
   const waiting = async () => {
     const { rows } = await lock.query(advisoryWaits)
     return rows[0].n
@@ -258,15 +281,14 @@ async function readsInTransactions (
   engine: Engine,
   connectionString: string,
   transactions: number,
-  outside: (text: string, begin: () => void) => Promise<unknown>
+  outside: (begin: () => void) => Promise<unknown>
 ): Promise<void> {
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   t.teardown(() => lock.end())
-  const text = 'select pg_advisory_xact_lock_shared(1)::text'
   const other = () => engine.text({ text: "select 'b'" }, [], { tenant: b })
   await lock.query('select pg_advisory_lock(1)')
-  const first = engine.text({ text }, [], { tenant: a })
+  const first = engine.text(locked, [], { tenant: a })
   const end = performance.now() + 100
   while (performance.now() < end) await other()
   await lock.query('select pg_advisory_unlock(1)')
@@ -282,9 +304,9 @@ async function readsInTransactions (
     const within = Array.from({ length: transactions }, () =>
       engine.transaction({ tenant: a }, async (session) => {
         await session.rows({ text: 'select 1' })
-        if (++open === transactions) Promise.all([outside(text, begin), ...within]).then(resolve, reject)
+        if (++open === transactions) Promise.all([outside(begin), ...within]).then(resolve, reject)
         await begun
-        return await session.text({ text }, [])
+        return await session.text(locked, [])
       }))
   })
   t.equal(results.length, transactions + 1)
@@ -293,8 +315,8 @@ async function readsInTransactions (
 test('slow reads in transactions end while another one waits for their connections', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
-  await readsInTransactions(t, engine, connectionString, 8, (text, begin) => {
-    const read = engine.text({ text }, [], { tenant: a })
+  await readsInTransactions(t, engine, connectionString, 8, (begin) => {
+    const read = engine.text(locked, [], { tenant: a })
     begin()
     return read
   })
@@ -312,9 +334,9 @@ test('slow reads in transactions end while another transaction waits for their s
       pool: { max: 10 }
     }
   })
-  await readsInTransactions(t, engine, connectionString, 2, (text, begin) =>
+  await readsInTransactions(t, engine, connectionString, 2, (begin) =>
     engine.transaction({ tenant: a }, (session) => {
-      const read = session.text({ text }, [])
+      const read = session.text(locked, [])
       begin()
       return read
     }))
@@ -326,7 +348,7 @@ test('a read that became slow while it waited for a connection waits for its tur
   const [lock, later] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
   await Promise.all([lock.connect(), later.connect()])
   // Others of the tenant are not sent behind a read of 2 ms.
-  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text from pg_sleep(0.002)' }
+  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text from pg_sleep(0.002)', isRead: true }
   const run = () => engine.text(locked, [], { tenant: a })
   const waiting = async () => {
     const { rows } = await lock.query(`${advisoryWaits} and mode = 'ShareLock'`)

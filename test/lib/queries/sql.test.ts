@@ -421,6 +421,17 @@ test('each query is one statement', async t => {
   }
 })
 
+test('a statement that only reads says so', t => {
+  const all = [
+    ...[...reads, ...writes].map(({ name, query, scope, context }) => ({ name, scope, compiled: compile(query, context) })),
+    ...documents.map(({ name, query, scope, context }) => ({ name, scope, compiled: compileDocument(query, context) }))
+  ]
+  for (const { name, scope, compiled } of all) {
+    t.equal(compiled.bind(scopeOf(scope)).statement.isRead === true, !compiled.write, name)
+  }
+  t.end()
+})
+
 test('each document query is one statement', async t => {
   for (const { name, query, scope, context, sql, values } of documents) {
     const bound = compileDocument(query, context).bind(scopeOf(scope))
