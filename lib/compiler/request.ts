@@ -1,6 +1,7 @@
 /** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import { failure } from '../errors.js'
+import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { CompiledRequest, JsonSchema, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
@@ -31,10 +32,29 @@ export interface RequestRoute {
 const maxInteger = 2_147_483_647 // of `limit` and `offset`: the maximum of PostgreSQL's integer
 const maxDetails = 50
 const long = 2048 // bytes, which a mapping may repeat and a pattern is tested against
+const longTest = 100_000 // steps of patterns: about 4 ms
+const compilingSteps = 200 // for each unit of a pattern's weight; the pattern must be compiled again if others have displaced it
 
 /** Whether validating or copying the request may hold the event loop. `length`: of its URL. */
 export function isLongRequest (headers: Scope['headers'], length = 0): boolean {
   return headers['transfer-encoding'] !== undefined || length + Number(headers['content-length'] ?? 0) >= long
+}
+
+/** Whether validating the request may hold the event loop. */
+export function isLongValidation ({ patternCost }: CompiledRequest, { headers, url }: { headers: Scope['headers'], url: string }): boolean {
+  if (isLongRequest(headers, url.length)) return true
+  if (patternCost === null) return false
+  const bytes = url.length + Number(headers['content-length'] ?? 0)
+  return patternCost.ofCompiling + bytes * patternCost.ofBytes >= longTest
+}
+
+/** Each byte is tested against one pattern at most. */
+function costOf (patterns: readonly LinearPattern[]): CompiledRequest['patternCost'] {
+  if (patterns.length === 0) return null
+  return {
+    ofBytes: Math.max(...patterns.map((pattern) => pattern.stepsOn(''))),
+    ofCompiling: patterns.reduce((sum, { weight }) => sum + compilingSteps * weight, 0)
+  }
 }
 
 /**
@@ -55,6 +75,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   const inBody = isForm ? null : bodyCheck(body, route.bulk !== false, context)
   const checks = isRight ? [partCheck(params, 'params', context), partCheck(query, 'query', context), inBody] : []
   return Object.freeze({
+    patternCost: costOf([...context.patterns.values()]),
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
     ...isForm && isRight && { validateForm: validateAll(body === undefined ? [] : [textCheck(body, 'body', context)], context.ofTenant) },

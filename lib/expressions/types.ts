@@ -193,6 +193,8 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** The validated parts of a request. */
 export interface CompiledRequest {
+  /** The most steps that the patterns of a tenant take; null without such patterns. */
+  readonly patternCost: { readonly ofBytes: number, readonly ofCompiling: number } | null
   /** Schemas for `/doc`; a part without one accepts anything. */
   readonly params?: JsonSchema
   readonly query?: JsonSchema

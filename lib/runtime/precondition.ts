@@ -1,9 +1,11 @@
 /** `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's transaction. */
+import { isLongValidation } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/write-headers.js'
 import { failure, isFailure } from '../errors.js'
 import type { Scope } from '../expressions/types.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../http/caching.js'
+import { inTurn, unrefused } from './computing.js'
 import type { RouteCall } from './route-call.js'
 import { type Guard, readIn, type Stores } from './run.js'
 import { secretsFor, type SecretSource } from './secrets.js'
@@ -35,7 +37,9 @@ export function guardingOf (
   const asked = { params: { ...Object(request.params) }, query: { ...Object(request.query) }, body: undefined }
   return async (scope) => {
     await source.access.requirePermissions(request, read.permissions)
-    read.request.validate(asked)
+    if (isLongValidation(read.request, request)) {
+      await inTurn({ tenant: request.tenant, length: 0, turns: unrefused }, () => read.request.validate(asked))
+    } else read.request.validate(asked)
     const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
     return {
       isolation: isolationOf(match, write, read),

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { locationOf } from '../compiler/location.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
-import { isLongRequest } from '../compiler/request.js'
+import { isLongValidation } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { takesIdempotencyKey } from '../compiler/write-headers.js'
 import { noScope } from '../expressions/no-scope.js'
@@ -49,8 +49,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
-    const { headers, url, tenant } = this.request
-    if (isLongRequest(headers, url.length)) await inTurn({ tenant, length: 0, turns: unrefused }, () => this.validate())
+    if (isLongValidation(this.route.request, this.request)) await this.#inTurn(() => this.validate())
     else this.validate()
     if (this.route.permissions.length > 0) await this.authorize()
     return await this.receive()
@@ -61,6 +60,10 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     // Validation converts the parameters, but a precondition needs them as sent.
     if (this.request.headers['if-match'] !== undefined) this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
     this.route.request.validate(this.request)
+  }
+
+  #inTurn (work: () => void): Promise<void> {
+    return inTurn({ tenant: this.request.tenant, length: 0, turns: unrefused }, work)
   }
 
   /** Throws `forbidden` for a caller without the route's permissions. */
@@ -79,7 +82,11 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const forms = this.services.files()
     // The start of the server has checked the plugins that the route uses.
     if (forms === null) throw new Error('the plugin files is not registered')
-    const form = await forms.receive(this.request, this.reply, { files, validate: (fields) => validateForm?.(fields) })
+    const validate = async (fields: Record<string, unknown>) => {
+      if (isLongValidation(this.route.request, this.request)) await this.#inTurn(() => validateForm?.(fields))
+      else validateForm?.(fields)
+    }
+    const form = await forms.receive(this.request, this.reply, { files, validate })
     this.request.receivedForm = form
     this.request.body = form.fields
     try {

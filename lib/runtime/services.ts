@@ -79,7 +79,7 @@ export interface Forms<Request, Reply> {
 export interface DeclaredForm {
   readonly files: readonly CompiledFile[]
   /** Checks the text fields, and coerces them in place. */
-  readonly validate: (fields: Record<string, unknown>) => void
+  readonly validate: (fields: Record<string, unknown>) => Promise<void>
 }
 
 export interface Calls {

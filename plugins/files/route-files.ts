@@ -111,7 +111,7 @@ async function receiveRouteForm (
     for (const { name, required } of files) {
       if (required && !received.has(name)) throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
     }
-    validate(fields)
+    await validate(fields)
   } catch (error) {
     for (const upload of stored) await uploads.discard(tenant.id, upload)
     throw error

@@ -2,8 +2,8 @@ import type { Test } from 'tap'
 import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
-/** Holds a tenant's long work at its yields until `end` is called, as if others had their turn. */
-export function holdInPause (t: Test, tenant: string): { end(): void } {
+/** Holds a tenant's long work at its yields until `end` is called, as if others had their turn. `next` lets one piece of it go on. */
+export function holdInPause (t: Test, tenant: string): { next(): void, end(): void } {
   const held = tenantAccount(tenantIdOf(tenant))
   const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
@@ -27,5 +27,5 @@ export function holdInPause (t: Test, tenant: string): { end(): void } {
     for (const resolve of waiting.splice(0)) resolve()
   }
   t.teardown(end)
-  return { end }
+  return { next: () => waiting.shift()?.(), end }
 }

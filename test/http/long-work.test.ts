@@ -84,3 +84,70 @@ test('values are computed, and long texts are read, in turns of the tenant', asy
     t.equal(app.engine.resultMemory.bytes, 0)
   })
 })
+
+test("requests are tested with a tenant's costly patterns in turns of the tenant", async (t) => {
+  const large = '(?:a?){240}[b-y]'
+  const app = await testServer(t, {}, { tenants: ['busy'] })
+  const ask = (method: 'POST' | 'GET', url: string, payload?: object) =>
+    app.inject({ method, url, headers: bearer({ tenant_id: 'busy', role: 'admin' }), ...payload !== undefined && { payload } })
+  const rules = (pattern: string) => ({ body: { text: { type: 'string', pattern } }, query: { text: { type: 'string', pattern } } })
+  const saved = await ask('POST', '/tenant/config', {
+    routes: [
+      { path: '/large', method: 'post', request: rules(large), response: { ok: true } },
+      { path: '/large', method: 'get', request: { query: rules(large).query }, response: { ok: true } },
+      { path: '/small', method: 'post', request: rules('^[a-z]+$'), response: { ok: true } },
+      { path: '/uuid', method: 'post', request: rules('^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$'), response: { ok: true } }
+    ]
+  })
+  t.equal(saved.statusCode, 200, saved.body)
+  // Compiles the routes.
+  t.equal((await ask('GET', '/large')).statusCode, 200)
+  for (const path of ['/large', '/small', '/uuid']) t.equal((await ask('POST', path, {})).statusCode, 200)
+  const waiting = () => turns.yielder('tenant busy').waiting
+  const pause = holdInPause(t, 'busy')
+  const text = `${'a'.repeat(1800)}z`
+  const ended: string[] = []
+  const long = [ask('POST', '/large', { text }), ask('GET', `/large?text=${text}`), ask('GET', '/large?text=b')]
+  for (const [index, one] of long.entries()) one.then(() => ended.push(`request ${index}`), () => {})
+  await until('all of them wait or have ended', () => waiting() + ended.length === long.length)
+  t.strictSame(ended, [], 'even a test of a short text, which may have to compile the pattern')
+  t.equal((await ask('POST', '/small', { text: text.slice(1) })).statusCode, 200, 'a test with a small pattern does not wait')
+  t.equal((await ask('POST', '/uuid', { text: '01234567-89ab-cdef-0123-456789abcdef' })).statusCode, 200, 'nor does one of a usual text')
+  pause.end()
+  t.strictSame((await Promise.all(long)).map(({ statusCode }) => statusCode), [400, 400, 200])
+})
+
+test("the version for a precondition is read with a tenant's costly patterns in turns of the tenant", async (t) => {
+  const app = await testServer(t, {
+    tables: { notes: { tenantScoped: true, columns: { id: { type: 'text', primaryKey: true }, text: { type: 'text' } } } }
+  }, { tenants: ['busy'] })
+  const ask = (method: 'POST' | 'GET' | 'PATCH', url: string, payload?: object, headers: object = {}) =>
+    app.inject({ method, url, headers: { ...bearer({ tenant_id: 'busy', role: 'admin' }), ...headers }, ...payload !== undefined && { payload } })
+  const saved = await ask('POST', '/tenant/config', {
+    routes: [
+      { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
+      {
+        path: '/notes/:id',
+        method: 'get',
+        request: { params: { id: { type: 'string', pattern: '(?:a?){240}[b-y]' } } },
+        queries: [{ table: 'notes', operation: 'select', id: '{{params.id}}' }]
+      },
+      { path: '/notes/:id', method: 'patch', queries: [{ table: 'notes', operation: 'update', id: '{{params.id}}' }] }
+    ]
+  })
+  t.equal(saved.statusCode, 200, saved.body)
+  t.equal((await ask('POST', '/notes', { id: 'b', text: 'one' })).statusCode, 201)
+  // Compiles the route.
+  t.equal((await ask('PATCH', '/notes/b', { text: 'first' })).statusCode, 200)
+  const { etag } = (await ask('GET', '/notes/b')).headers
+  const pause = holdInPause(t, 'busy')
+  let status = 0
+  const changed = ask('PATCH', '/notes/b', { text: 'two' }, { 'if-match': etag }).then(({ statusCode }) => {
+    status = statusCode
+  })
+  await until('it waits or has ended', () => turns.yielder('tenant busy').waiting > 0 || status !== 0)
+  t.equal(status, 0)
+  pause.end()
+  await changed
+  t.equal(status, 200)
+})

@@ -3,8 +3,10 @@ import { connect } from 'node:net'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
+import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
 import type { Query } from '../../../lib/schema/query.js'
 import type { RequestRules, Route } from '../../../lib/schema/route.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
@@ -330,6 +332,30 @@ test('a form whose sender disconnects leaves nothing', async (t) => {
     await fetch(`${opened.origin}/people`, { method: 'POST', headers, body: half, duplex: 'half', signal: leaving.signal }).catch(() => {})
   }
   await nothingLeft(opened)
+})
+
+test("the fields of a form are tested with a tenant's patterns in turns of the tenant", async (t) => {
+  const opened = await open(t, { ...document, routes: [] })
+  const saved = await opened.as('acme', { role: 'admin' }).ask('POST /tenant/config', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ routes: [{ ...people, request: { body: { ...body, title: { type: 'string', pattern: '(?:a?){240}[b-y]' } }, files: { avatar: {} } } }] })
+  })
+  t.ok(saved.status < 300, saved.text)
+  // Compiles the route.
+  t.equal((await sender(opened.as('acme'))('/people', [title('b'), avatar()])).status, 201)
+  const pause = holdInPause(t, 'acme')
+  const waiting = () => turns.yielder('tenant acme').waiting
+  let status = 0
+  const sent = sender(opened.as('acme'))('/people', [title(`${'a'.repeat(1000)}z`), avatar()]).then((response) => {
+    status = response.status
+  })
+  await until('its other parts wait', () => waiting() > 0)
+  pause.next()
+  await until('the form waits or has ended', () => waiting() > 0 || status !== 0)
+  t.equal(status, 0)
+  pause.end()
+  await sent
+  t.equal(status, 400)
 })
 
 test("a tenant's document accepts forms, in its own storage, and reports their faults", async (t) => {
