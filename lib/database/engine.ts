@@ -31,7 +31,10 @@ export interface Session {
 /** The tenant of the statements: with `rowLevelSecurity` it becomes the transaction's `app.tenant_id`. */
 export interface SessionOptions {
   readonly tenant: TenantRef
-  /** Whether the result still has a receiver. If it has none when it is the tenant's turn, nothing runs. Default: it has one. */
+  /**
+   * Whether the result still has a receiver, when it is the tenant's turn. If it has none, nothing runs. An error that it throws is the
+   * result instead. Default: it has one.
+   */
   readonly isWanted?: (() => boolean) | undefined
 }
 

@@ -107,7 +107,8 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (account) => {
-      if (isWanted?.() === false) drop(account, done)
+      const refusal = refusalOf(isWanted)
+      if (refusal !== null) drop(account, refusal, done)
       else if (offered !== null) take(account, offered, done)
       else if (pool.idleCount > claimed) claim((error, client) => acquired(account, error, client, done))
       else open(account, until - performance.now(), done)
@@ -118,9 +119,10 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
     if (gate.waiting > 0) lateTimer ??= setTimeout(findLate, longMs)
 
     function share (client: PoolClient): void {
-      if (isWanted?.() !== false) return done(null, client)
+      const refusal = refusalOf(isWanted)
+      if (refusal === null) return done(null, client)
       release(client)
-      done(callerLeft(), null)
+      done(refusal, null)
     }
   }
 
@@ -176,11 +178,11 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
   }
 
   /** Not at once: each of the waiting statements would release its place within the release of the one before. */
-  function drop (account: PoolAccount, done: Acquired): void {
+  function drop (account: PoolAccount, refusal: unknown, done: Acquired): void {
     queueMicrotask(() => {
       gate.release(account)
       finished()
-      done(callerLeft(), null)
+      done(refusal, null)
     })
   }
 
@@ -320,5 +322,14 @@ export function createPoolAccess ({ pool, settings, notices, processOf, outdated
       gate.close()
       for (const client of [...busy.keys()]) release(client, true)
     }
+  }
+}
+
+/** The reason why the statement does not run; null if it runs. */
+function refusalOf (isWanted: SessionOptions['isWanted']): unknown {
+  try {
+    return isWanted?.() === false ? callerLeft() : null
+  } catch (error) {
+    return error
   }
 }

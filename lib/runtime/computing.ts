@@ -10,7 +10,7 @@ const copies = 2 // of each character
 
 /** How work gets its turn. */
 export interface Turns {
-  /** Counts the text that waits, and refuses it. null if it is bounded otherwise, or a refusal would come after a write or a call. */
+  /** Counts the text that waits, and refuses it. null if it is counted otherwise, or a refusal would come after a write or a call. */
   readonly memory: Engine['resultMemory'] | null
   /** false in a transaction, which would hold a connection: there the work begins at once, and counts all the same. */
   readonly waits: boolean

@@ -170,13 +170,12 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
   execute (scope: Scope, isShared = false): Promise<string> {
-    const { workflow, files, realtime, queries, integrations, location } = this.route
+    const { workflow, files, realtime, location } = this.route
     const { engine } = this.services
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
     if (workflow !== null) return this.#runWorkflow(workflow, form, scope)
-    // Results that wait for a further query or call.
-    const held = queries.length + integrations.length > 1 ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
+    const held = keepsResults(this.route) ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
     const body = runRoute(this.route, this.services, scope, {
       integrations: this.services.integrations,
       log,
@@ -238,6 +237,11 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 /** Whether its queries or the steps of its workflow write. */
 function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
+}
+
+/** Whether results wait for a further query or call. Those of a write also wait for a turn, in which the body is made from them. */
+function keepsResults ({ queries, integrations, writes, transform, response }: CompiledRoute): boolean {
+  return queries.length + integrations.length > 1 || (writes.length > 0 && (transform !== null || response !== null))
 }
 
 function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secrets'], events: boolean): Scope {

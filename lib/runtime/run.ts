@@ -55,7 +55,13 @@ async function run (
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, engine, firestore, scope, caller, written)
   const { once, guard, form = null, held } = caller
-  const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted: caller.isWanted }
+  let hasWritten = false
+  const isWanted = () => {
+    // When the statement is about to run: later, its write would have its effect.
+    if (!hasWritten) held?.requireRoom()
+    return caller.isWanted?.() !== false
+  }
+  const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted }
   const guardResponse = route.expansionGuards?.response ?? null
   // The size of the copied request values is known before the first query.
   guardResponse?.(scope, 0)
@@ -66,7 +72,11 @@ async function run (
   const isWhole = (writes || form !== null) && !calls
   const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
   const turn = { tenant: scope.tenant, length: 0, turns }
-  const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
+  const sql = async (bound: BoundQuery) => {
+    const text = await engine.text(bound.statement, bound.values, options)
+    if (bound.statement.isRead !== true) hasWritten = true
+    return text
+  }
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})
   const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
@@ -114,6 +124,7 @@ async function runOnFirestore (
   const options = { tenant: scope.tenant?.id ?? noTenant, isWanted: caller.isWanted }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.expansionGuards?.response?.(scope, 0)
+  held?.requireRoom()
   if (form !== null) await engine.transaction(options, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(tenantOrPlatform(scope.tenant), async (documents) => {
@@ -143,7 +154,7 @@ export interface Stores {
   readonly sql: (bound: BoundQuery) => Promise<string | null>
   /** null if Firestore is not configured; no route uses it then. */
   readonly documents: DocumentSession | null
-  /** Set if results wait for a further query or call. */
+  /** Set if results wait for a further query or call, or those of a write for a turn. */
   readonly held?: HeldResults | undefined
   readonly turns: Turns
 }
@@ -242,7 +253,7 @@ async function resultOf (
   return result
 }
 
-/** A write has its effect, and its result is not larger than its input. So only a read is refused. */
+/** A write has had its effect, so only a read is refused here. */
 function count ({ length }: string, { write }: RouteQuery, { readsResults }: CompiledRoute, held: HeldResults): void {
   held.text(length)
   if (readsResults) held.value(length)
@@ -311,7 +322,7 @@ interface Caller {
   readonly guard?: Guard | undefined
   /** The files of a form. They become readable in the transaction of the route's writes. */
   readonly form?: ReceivedForm | null | undefined
-  /** Set if results wait for a further query or call. */
+  /** Set if results wait for a further query or call, or those of a write for a turn. */
   readonly held?: HeldResults | undefined
   /** Receives the one record that the route created, as JSON text, before the response is sent. */
   readonly created?: ((record: string) => void) | undefined

@@ -1,7 +1,9 @@
 /** Data that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
 import { test } from 'tap'
+import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
+import { holdInPause } from '../helpers/pauses.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
 import { listen, testServer } from '../helpers/server.js'
@@ -198,4 +200,45 @@ test('asynchronous runs of a tenant with many results wait for each other', asyn
   t.equal(slow.requests.length, 2)
   service.open()
   await until('all runs end', async () => (await query("select from tenantry.workflow_runs where status = 'completed'")).length === 3)
+})
+
+test('results of writes that wait for a turn are bounded for a tenant, and a refused request writes nothing', async (t) => {
+  const characters = 400_000 // of each result; larger ones are read in turns, too
+  const { connectionString } = await postgresDatabase(t, {
+    sql: `create table texts (tenant_id text not null, id int not null, grp text, text text, primary key (tenant_id, id));
+      insert into texts select t, 1, 'all', repeat('x', ${characters}) from unnest(array['busy', 'other']) t`
+  })
+  const app = await testServer(t, {
+    routes: [{
+      path: '/texts',
+      method: 'patch',
+      requireAuth: true,
+      queries: [{ table: 'texts', operation: 'update', data: { grp: 'all' }, filters: [{ column: 'grp', value: 'all' }] }],
+      transform: { fields: { size: 'size(item.text)' } }
+    }, {
+      path: '/changes',
+      method: 'post',
+      requireAuth: true,
+      queries: [{ table: 'texts', operation: 'insert', data: { id: '{{body.id}}', text: '{{body.text}}' } }],
+      response: { id: '{{results.texts.id}}' }
+    }]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['busy', 'other'] })
+  const [busy, other] = ['busy', 'other'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
+  if (busy === undefined || other === undefined) throw new Error('two callers')
+  const waiting = () => turns.yielder('tenant busy').waiting
+  const pause = holdInPause(t, 'busy')
+  const statuses: number[] = []
+  const all = Array.from({ length: 200 }, async () => {
+    statuses.push((await busy('PATCH /texts', { body: {} })).status)
+  })
+  await until('all wait or are refused', () => waiting() + statuses.length === all.length)
+  t.ok(waiting() * characters < 2 * 67_108_864, `${waiting()} results in memory`)
+  t.strictSame([...new Set(statuses)], [429])
+  refused(t, await busy('POST /changes', { body: { id: 2, text: 'x' } }), 429, 'RESPONSES_BUSY')
+  t.equal((await other('POST /changes', { body: { id: 2, text: 'x' } })).status, 201, 'another tenant is served')
+  pause.end()
+  await Promise.all(all)
+  t.ok(statuses.includes(200))
+  t.equal(app.engine.resultMemory.bytes, 0)
+  t.equal((await busy('POST /changes', { body: { id: 2, text: 'x' } })).status, 201, 'the refused request had written nothing')
 })
