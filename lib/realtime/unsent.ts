@@ -6,6 +6,8 @@ const maxUnsentBytes = 1_048_576 // of a connection
 const maxOfTenant = 67_108_864 // bytes of all its connections
 const maxInAll = 4 * maxOfTenant
 const uncountedBytes = 65_536 // of a connection; a client that reads has no more at the end of most turns of the event loop
+/** Bytes of one write to the network. */
+export const maxGatheredBytes = 65_536
 /** Unsent bytes of a connection beyond which no earlier changes are read for its client. */
 export const littleUnsentBytes = 262_144
 const pauseMs = 20 // ms between checks
@@ -37,21 +39,21 @@ export function createUnsentBytes () {
     of (tenant: Owner) {
       let own = 0
       const count = (bytes: number): void => {
-        byTenant.add(tenant, bytes - own)
-        own = bytes
+        const counted = bytes > uncountedBytes ? bytes : 0
+        if (counted === own) return
+        byTenant.add(tenant, counted - own)
+        own = counted
       }
       return {
-        /** Whether the connection, with this many unsent bytes, may send another message of this length. */
-        admits (unsent: number, length: number): boolean {
-          if (unsent <= uncountedBytes) {
-            if (own > 0) count(0)
-            return true
-          }
-          count(unsent + length)
-          if (unsent <= maxUnsentBytes && !byTenant.exceedsShare(tenant, maxOfTenant, maxInAll)) return true
+        /** Whether the connection, with this many unsent bytes, may send another message of this many bytes. Counts it as unsent. */
+        admits (unsent: number, bytes: number): boolean {
+          count(unsent + bytes)
+          if (own === 0 || (unsent <= maxUnsentBytes && !byTenant.exceedsShare(tenant, maxOfTenant, maxInAll))) return true
           count(unsent)
           return false
         },
+        /** Counts the bytes that are unsent after a write: the network may have taken all of a large message. */
+        update: count,
         /** All is sent, or the connection is closed. */
         release: () => count(0)
       }

@@ -7,14 +7,13 @@ import { addressAccount, addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { type ConnectionBytes, drain, littleUnsentBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
+import { type ConnectionBytes, drain, littleUnsentBytes, maxGatheredBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
-const maxGatheredBytes = 65_536 // of one write
 const maxReason = 123 // bytes
 const lingerMs = 5000 // ms for the closing handshake
 const maxWaiting = 16 // messages about rooms; no more are read meanwhile
@@ -71,17 +70,19 @@ export function serveConnection (
         raw.uncork()
       })
     }
-    outlet.bytes += Buffer.byteLength(text)
     socket.send(text)
     if (raw.writableLength < maxGatheredBytes) return
     raw.uncork()
     raw.cork()
+    share?.update(socket.bufferedAmount)
   }
 
   const outlet: Outlet = {
     send (text) {
       if (isEnded) return
-      if (share?.admits(socket.bufferedAmount, text.length) === false) return endSlow()
+      const bytes = Buffer.byteLength(text)
+      if (share?.admits(socket.bufferedAmount, bytes) === false) return endSlow()
+      outlet.bytes += bytes
       write(text)
     },
     get isBehind () {

@@ -7,7 +7,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { roomName } from '../../lib/realtime/messages.js'
-import { type ConnectionBytes, drain, littleUnsentBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
+import { type ConnectionBytes, drain, littleUnsentBytes, maxGatheredBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
@@ -88,6 +88,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
   let start = Infinity
   let hasBegun = false
   let isEnded = false
+  let isGathering = false
   let ended = () => {}
   let resume = () => {}
   /** Resolves also when the stream ends before it begins. */
@@ -121,7 +122,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
         'x-accel-buffering': 'no'
       })
       raw.flushHeaders()
-      for (const text of early.splice(0)) raw.write(text)
+      for (const text of early.splice(0)) send(text)
       if (isEnded) return finish()
       timer = setInterval(() => write(': \n\n'), commentMs).unref()
     },
@@ -155,14 +156,30 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
 
   function write (text: string): void {
     if (isEnded) return
-    stream.outlet.bytes += Buffer.byteLength(text)
-    if (!share.admits(unsent(), text.length)) return hasBegun ? endSlow() : end()
-    if (hasBegun) {
-      raw.write(text)
-      return
-    }
-    earlyBytes += text.length
+    const bytes = Buffer.byteLength(text)
+    stream.outlet.bytes += bytes
+    if (!share.admits(unsent(), bytes)) return hasBegun ? endSlow() : end()
+    if (hasBegun) return send(text)
+    earlyBytes += bytes
     early.push(text)
+  }
+
+  /** Texts of one turn of the event loop are one write to the network, or some if they are large, as those of a websocket. */
+  function send (text: string): void {
+    if (!isGathering && raw.socket !== null) {
+      const { socket } = raw
+      isGathering = true
+      socket.cork()
+      process.nextTick(() => {
+        isGathering = false
+        socket.uncork()
+      })
+    }
+    raw.write(text)
+    if (raw.writableLength < maxGatheredBytes) return
+    raw.socket?.uncork()
+    raw.socket?.cork()
+    share.update(raw.writableLength)
   }
 
   function endSlow (): void {

@@ -44,10 +44,19 @@ test('a connection has at most 1 MB of unsent bytes, and the connections of a te
   first?.release()
   t.equal(connections.filter((connection) => connection.admits(1_000_000, 10)).length, 67, 'refused ones count what they have')
   for (let again = 0; again < 2; again++) t.equal(second?.admits(1_000_000, 10), false)
-  t.equal(second?.admits(65_536, 60_000), true, 'little is always sent')
+  t.equal(second?.admits(5_536, 60_000), true, 'little is always sent')
+  t.equal(second?.admits(65_536, 60_000), false)
   t.equal(all.of(tenantRef('globex')).admits(1_000_000, 10), true, 'another tenant has its own')
   for (const { release } of connections) release()
   t.equal(first?.admits(1_000_000, 10), true)
+})
+
+test('a large message counts, also to a connection without unsent bytes', async (t) => {
+  const all = createUnsentBytes()
+  const connections = Array.from({ length: 70 }, () => all.of(tenantRef('acme')))
+  t.equal(connections.filter((connection) => connection.admits(0, 1_000_000)).length, 67)
+  for (const connection of connections) connection.update(0)
+  t.equal(connections.filter((connection) => connection.admits(0, 1_000_000)).length, 67, 'what the network has taken does not count')
 })
 
 test('beyond the bytes of all tenants, only those with more than an equal share are refused', async (t) => {

@@ -235,3 +235,48 @@ test('the unread messages of all connections of a tenant are bounded, without an
   }
   t.equal(app.realtime.connections, left, 'those that read stay')
 })
+
+test('one large change for many clients that do not read is bounded, and clients that read it all get it', async (t) => {
+  const { app, connect: join, origin } = await open(t)
+  const sockets: Socket[] = []
+  app.server.on('connection', (socket: Socket) => sockets.push(socket))
+  const clients: Client[] = []
+  while (clients.length < 140) clients.push(await join('acme'))
+  for (const client of clients) await client.ask({ type: 'watch', table: 'notes' })
+  const events: number[] = []
+  const listen = async (index: number) => {
+    const request = get(`${origin}/realtime/events?watch=notes`, { agent: false, headers: { authorization: `Bearer ${tokenOf('acme')}` } })
+    t.teardown(() => request.destroy())
+    const [response] = await once(request, 'response')
+    events[index] = 0
+    response.setEncoding('utf8')
+    response.on('error', () => {})
+    response.on('data', (text: string) => {
+      events[index] = (events[index] ?? 0) + text.split('event: change').length - 1
+    })
+  }
+  for (let index = 0; index < 140; index++) await listen(index)
+  const insert = () => sql`insert into notes (tenant_id, title) select 'acme', repeat('x', 250000)`.execute(app.db)
+  const changes = () => [
+    ...clients.map(({ messages }) => messages.filter(({ type }) => type === 'change').length),
+    ...events
+  ]
+  await insert()
+  await until('all have the first change', () => changes().every((count) => count === 1))
+  t.equal(app.realtime.connections, 280)
+
+  // Like clients that do not read: the kernel would buffer some MB.
+  for (const socket of sockets) socket.cork()
+  await insert()
+  await until('each client has the second change, or is closed', () => {
+    const waiting = sockets.filter(({ writableLength }) => writableLength > 250_000).length
+    return waiting === app.realtime.connections
+  })
+  const unsent = sockets.reduce((sum, { writableLength }) => sum + writableLength, 0)
+  t.ok(unsent < 67_108_864 + 280 * 1000, `${unsent} bytes`)
+  const left = app.realtime.connections
+  t.ok(left > 250 && left < 280, `${left} connections`)
+  for (const socket of sockets) socket.uncork()
+  await until('the others have it', () => changes().filter((count) => count === 2).length === left)
+  t.equal(app.realtime.connections, left)
+})
