@@ -2,6 +2,7 @@
 import type { LanguageModelV3Prompt } from '@ai-sdk/provider'
 import { failure, type TenantryError } from '../errors.js'
 import { storable } from '../json/storable.js'
+import type { ImageText } from './images.js'
 import type { MessagePart, ModelMessage } from './types.js'
 
 export const maxMessages = 1000 // per call
@@ -45,13 +46,13 @@ function refused (message: string): TenantryError {
   return failure('badRequest', { message: `The messages cannot be sent to a model: ${message}` })
 }
 
-export function promptOf (messages: readonly ModelMessage[]): LanguageModelV3Prompt {
+export function promptOf (messages: readonly ModelMessage[], imageText: ImageText): LanguageModelV3Prompt {
   return messages.map(({ role, content }): LanguageModelV3Prompt[number] => {
     if (role === 'system') return { role, content: textOf(content) }
     if (role === 'assistant') return { role, content: [{ type: 'text', text: textOf(content) }] }
     return {
       role,
-      content: partsOf(content).map((part) => part.type === 'text' ? part : { type: 'file', mediaType: part.mediaType, data: part.data })
+      content: partsOf(content).map((part) => part.type === 'text' ? part : { type: 'file', mediaType: part.mediaType, data: imageText(part) })
     }
   })
 }

@@ -26,9 +26,20 @@ export const ModelInfo = Type.Object({
 export type ModelInfo = Static<typeof ModelInfo>
 
 /** A part of a message. */
-export type MessagePart =
-  | { readonly type: 'text', readonly text: string }
-  | { readonly type: 'image', readonly mediaType: string, readonly data: Uint8Array }
+export type MessagePart = { readonly type: 'text', readonly text: string } | ImagePart
+
+export interface ImagePart {
+  readonly type: 'image'
+  readonly mediaType: string
+  readonly data: Uint8Array | StoredImage
+}
+
+/** An image that is read after its call has begun and its tokens are reserved. Parts with the same object share one read. */
+export interface StoredImage {
+  /** The number of bytes. */
+  readonly length: number
+  read(signal: AbortSignal): Promise<Uint8Array>
+}
 
 export interface ModelMessage {
   readonly role: 'system' | 'user' | 'assistant'

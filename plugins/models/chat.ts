@@ -5,12 +5,13 @@ import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
 import { markCharged } from '../../lib/models/failures.js'
+import type { ImageMemory } from '../../lib/models/images.js'
 import { checkMessages, promptOf } from '../../lib/models/prompt.js'
 import type { ProviderRequest } from '../../lib/models/provider-request.js'
 import { compileResponseFormat, type ResponseFormat } from '../../lib/models/response-format.js'
 import { readRound, Received, type RoundReader } from '../../lib/models/round.js'
 import { addUsage, countPrompt, countTokens, noUsage, type Tokens } from '../../lib/models/tokens.js'
-import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
+import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelMessage, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { Llm } from '../../lib/schema/agent.js'
 import { type CallParts, failedCall } from './call-parts.js'
 import type { Charge, Payer } from './charges.js'
@@ -29,6 +30,7 @@ export interface ChatParts extends CallParts {
   readonly llm: Llm
   readonly settings: Pick<AgentSettings, 'chat' | 'logPrompts'>
   readonly models: readonly ModelInfo[]
+  readonly images: ImageMemory
 }
 
 /** The time limits of a call: in all, and without a byte. */
@@ -38,7 +40,7 @@ type TimeBound = 'whole' | 'silence'
 interface Prepared {
   readonly info: ModelInfo
   readonly payer: Payer
-  readonly prompt: LanguageModelV3Prompt
+  readonly messages: readonly ModelMessage[]
   readonly options: Omit<LanguageModelV3CallOptions, 'prompt'>
   readonly promptTokens: number
   readonly maxOutputTokens: number
@@ -79,17 +81,20 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
     throw error
   }
   const outcomes: ToolCallOutcome[] = []
-  const prompt = [...prepared.prompt]
+  const images = parts.images.hold(payer.tenant)
+  let prompt: LanguageModelV3Prompt | null = null
   let { promptTokens } = prepared
   let usage: ModelUsage = noUsage
   let text = ''
   let isCharged = false
   try {
     for (let round = 1; ; round++) {
-      const run = new Round(parts, { ...prepared, prompt, promptTokens }, apiKey, bound, under.signal)
+      const run = new Round(parts, { ...prepared, promptTokens }, apiKey, bound, under.signal)
       let hasEnded = false
       try {
-        await run.start()
+        await run.reserve()
+        prompt ??= promptOf(prepared.messages, await images.read(prepared.messages, under.signal))
+        await run.start(prompt)
         if (round === 1) yield { type: 'begun' }
         for await (const delta of run.deltas()) yield { type: 'content', text: delta }
         hasEnded = true
@@ -127,6 +132,7 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
     if (isCharged) markCharged(error)
     throw error
   } finally {
+    images.release()
     if (!isCharged) await counted.give()
     under.end()
   }
@@ -172,10 +178,8 @@ class Round {
     this.#signal = signal
   }
 
-  /** Resolves when the provider has begun to respond. */
-  async start (): Promise<void> {
-    const { llm, connections, charges, keys, provider } = this.#parts
-    const { info, payer, prompt, promptTokens, maxOutputTokens, options } = this.#prepared
+  async reserve (): Promise<void> {
+    const { info, payer, promptTokens, maxOutputTokens } = this.#prepared
     const { contextTokens } = info
     if (contextTokens !== null && promptTokens + maxOutputTokens > contextTokens) {
       throw failure('badRequest', {
@@ -183,7 +187,13 @@ class Round {
           `The messages have about ${promptTokens} tokens, and the response up to ${maxOutputTokens}, but the model accepts ${contextTokens} in total. Send shorter messages, or a smaller \`maxOutputTokens\``
       })
     }
-    this.#charge = await charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
+    this.#charge = await this.#parts.charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
+  }
+
+  /** Resolves when the provider has begun to respond. */
+  async start (prompt: LanguageModelV3Prompt): Promise<void> {
+    const { llm, connections, keys, provider } = this.#parts
+    const { info, maxOutputTokens, options } = this.#prepared
     const timeoutMs = llm.timeoutMs ?? defaultTimeoutMs
     const request = this.#request = connections.open({
       owner: keys.owner,
@@ -258,7 +268,7 @@ function prepare ({ llm, settings, models, provider }: ChatParts, call: ChatCall
   return {
     info,
     payer: { tenant: tenantRef(call.tenant), user: call.user, price: info.price },
-    prompt: promptOf(messages),
+    messages,
     options: {
       maxOutputTokens,
       ...call.temperature !== undefined && { temperature: call.temperature },

@@ -13,8 +13,8 @@ import { modelRoutes } from './routes.js'
 import { createModels } from './service.js'
 
 export type {
-  ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, MessagePart, ModelInfo, ModelMessage, Models, ModelTool,
-  ModelUsage, ModelUser, ToolCallOutcome, ToolSource
+  ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, ImagePart, MessagePart, ModelInfo, ModelMessage, Models, ModelTool,
+  ModelUsage, ModelUser, StoredImage, ToolCallOutcome, ToolSource
 } from '../../lib/models/types.js'
 
 export type {} from './models.js'

@@ -9,7 +9,7 @@ import type { Files } from '../files/types.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { sendEvents } from './event-stream.js'
-import { readMessages } from './images.js'
+import { findImages } from './images.js'
 import { ChatBody, ChatResponse, ModelList, ModelQuery, StreamBody } from './schemas.js'
 import type { ModelsService } from './service.js'
 import { findTools } from './tools.js'
@@ -36,7 +36,7 @@ export function modelRoutes (
       ...settings,
       tenant,
       user: limitedUser(request),
-      messages: await readMessages(request, tenant, messages, files()),
+      messages: await findImages(request, tenant, messages, files()),
       tools: await findTools(toolSources(), names, request),
       signal
     }

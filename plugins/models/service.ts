@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
+import { createImageMemory } from '../../lib/models/images.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
 import { countTokens } from '../../lib/models/tokens.js'
@@ -37,6 +38,7 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
       llm,
       settings,
       models: list,
+      images: createImageMemory(),
       provider: await loadProvider(llm.provider, llm.baseUrl, connections.fetch),
       keys: createKeys(llm.apiKey, secrets)
     })

@@ -2,7 +2,9 @@
 import { Readable } from 'node:stream'
 import { PNG } from 'pngjs'
 import t from 'tap'
-import { agentOf, ledger, mockProvider, open, providers, wireProvider } from './app.js'
+import { gate } from '../../helpers/gate.js'
+import { until } from '../../helpers/until.js'
+import { agentOf, begin, chunk, finish, ledger, mockProvider, open, providers, wireProvider } from './app.js'
 
 const png = PNG.sync.write(new PNG({ width: 2, height: 2, fill: true }))
 const pdf = Buffer.from('%PDF-1.4\n')
@@ -63,4 +65,61 @@ t.test("every provider gets the image's bytes", async (t) => {
     await post('/llm/chat', { messages: [{ role: 'user', content: [{ type: 'image', fileId }] }] })
     t.ok(JSON.stringify(wire.requests[0]?.body).includes(png.toString('base64')), provider)
   }
+})
+
+const uploader = { sub: 'ada', actor: { userId: 'ada', address: null } }
+const details = { name: 'a file', contentType: 'image/png' }
+const askWith = (...fileIds: readonly string[]) => ({
+  messages: [{ role: 'user', content: fileIds.map((fileId) => ({ type: 'image', fileId })) }]
+})
+
+t.test('each image is read once, and only after the tokens of the call are reserved', async (t) => {
+  const wire = await wireProvider(t, (response) => {
+    begin(response)
+    response.end(chunk('Black.') + finish({ input: 10, output: 2 }))
+  })
+  const { app, post } = await open(t, agentOf('local', wire.url), { files: { path: t.testdir() } })
+  const opened = t.capture(app.files, 'open', app.files.open)
+  const ofSmall = await app.files.put('small', details, Readable.from([png]), uploader)
+  t.equal((await post('/llm/chat', askWith(ofSmall.id), 'small')).status, 402, 'an image counts more tokens than the plan has')
+  t.equal(opened().length, 0)
+  t.strictSame(await ledger(app, 'small'), { tokens: 0, cost: 0, open: 0 })
+
+  const { id } = await app.files.put('acme', details, Readable.from([png]), uploader)
+  const response = await post('/llm/chat', askWith(id, id))
+  t.equal(response.status, 200, response.text)
+  t.equal(opened().length, 1)
+  t.equal(JSON.stringify(wire.requests[0]?.body).split(png.toString('base64')).length, 3, 'the provider gets both')
+})
+
+t.test("the images of a tenant's calls are bounded in memory, without an effect on other calls", async (t) => {
+  const held = gate()
+  const wire = await wireProvider(t, async (response) => {
+    begin(response)
+    response.write(chunk('Black.'))
+    await held.opened
+    response.end(finish({ input: 10, output: 2 }))
+  })
+  const { app, post } = await open(t, agentOf('local', wire.url), { files: { path: t.testdir() } })
+  const large = Buffer.concat([png, Buffer.alloc(5_242_880 - png.length)])
+  const store = async (tenant: string) => (await app.files.put(tenant, details, Readable.from([large]), uploader)).id
+  const [own, other] = [await store('acme'), await store('globex')]
+  const opened = t.capture(app.files, 'open', app.files.open)
+
+  const first = post('/llm/chat', askWith(own, own, own, own))
+  await until('the provider has it', () => wire.requests.length === 1)
+  const { open: reserved } = await ledger(app, 'acme')
+  for (const url of ['/llm/chat', '/llm/stream']) {
+    const refused = await post(url, askWith(own))
+    t.equal(refused.status, 503, url)
+    t.match(refused.body, { code: 'TENANTRY_PROVIDER_BUSY', message: /^Images of other calls/ })
+    t.equal(refused.headers.get('retry-after'), '1')
+  }
+  t.equal(opened().length, 1, 'an image of a refused call is not read')
+  t.equal((await ledger(app, 'acme')).open, reserved, 'nor charged')
+  const others = [post('/llm/chat', { messages: [{ role: 'user', content: 'Hello' }] }), post('/llm/chat', askWith(other), 'globex')]
+  await until('the provider has the others', () => wire.requests.length === 3)
+  held.open()
+  for (const call of [first, ...others]) t.equal((await call).status, 200)
+  t.equal((await post('/llm/chat', askWith(own))).status, 200, 'and later the tenant again')
 })
