@@ -4,7 +4,7 @@ import { compilePattern, type LinearPattern } from '../expressions/linear-patter
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
-import { isOfType } from './request-validator.js'
+import { isOfType } from '../validation/types-and-formats.js'
 
 export interface FieldContext {
   readonly faults: FaultList

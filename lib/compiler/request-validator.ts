@@ -4,15 +4,14 @@
  * other tenants. Errors and coercion are the same as with ajv.
  */
 import type { ErrorObject } from 'ajv'
-import { fullFormats } from 'ajv-formats/dist/formats.js'
 import { oncePerObject } from '../cache/weak-memo.js'
 import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
-import { compareNumbers, type Exact, ExactNumber, isInteger, isNumber, numberIn } from '../json/exact-number.js'
+import { compareNumbers, type Exact, ExactNumber, isInteger, numberIn } from '../json/exact-number.js'
 import { isRecord, lengthOf } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
-import type { Field } from '../schema/route.js'
 import { invalidInput } from '../validation/detail.js'
+import { formatTests, isOfTypes } from '../validation/types-and-formats.js'
 import { isSmall } from '../validation/validator.js'
 
 const maxErrors = 50
@@ -93,7 +92,7 @@ class Walk {
     if (isTooLong) this.#fail('maxLength', { limit: maxLength }, schema)
     if (typeof format === 'string') {
       this.budget.spend(format.startsWith('date') ? steps.date : steps.format)
-      if (known.get(format)?.(value) === false) this.#fail('format', { format }, schema)
+      if (formatTests.get(format)?.(value) === false) this.#fail('format', { format }, schema)
     }
     const written = !isTooLong && isRecord(then) ? then['pattern'] : undefined
     if (typeof written !== 'string' || this.#done()) return
@@ -161,46 +160,11 @@ class Walk {
   }
 }
 
-function isOfTypes (value: unknown, type: unknown): boolean {
-  return Array.isArray(type) ? type.some((name) => isOfType(value, name)) : isOfType(value, type)
-}
-
 const lookupOf = oncePerObject((values: readonly unknown[]) => new Set(values))
 
 /** The values of a tenant's enum are neither objects nor arrays. */
 function isListed (values: readonly unknown[], value: unknown): boolean {
   return values.length <= maxScanned ? values.includes(value) : lookupOf(values).has(value)
-}
-
-/** `name` is a type of JSON Schema. */
-export function isOfType (value: unknown, name: unknown): boolean {
-  switch (name) {
-    case 'null':
-      return value === null
-    case 'array':
-      return Array.isArray(value)
-    case 'object':
-      return isRecord(value)
-    case 'integer':
-      return isInteger(value)
-    case 'number':
-      return isNumber(value)
-    case 'boolean':
-      return typeof value === 'boolean'
-    default:
-      return typeof value === 'string'
-  }
-}
-
-const formatNames = ['email', 'uuid', 'date-time', 'date', 'uri'] as const satisfies readonly Field['format'][]
-const known = new Map<string, (text: string) => boolean>(formatNames.map((name) => [name, testOf(fullFormats[name])]))
-
-function testOf (format: unknown): (text: string) => boolean {
-  if (format instanceof RegExp) return (text) => format.test(text)
-  const { validate = format }: { validate?: unknown } = Object(format)
-  if (validate instanceof RegExp) return (text) => validate.test(text)
-  if (typeof validate !== 'function') throw new Error('the format has no check')
-  return (text) => validate(text) === true
 }
 
 /** The coerced text: the first type that accepts it counts; undefined if none does. */

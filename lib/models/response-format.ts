@@ -1,15 +1,15 @@
-/** JSON Schemas of callers for responses, limited so that compiling and checking take a short time. References are written out. */
-import { Ajv, type ValidateFunction } from 'ajv'
-import formats from 'ajv-formats'
-import { LRUCache } from 'lru-cache'
+/** JSON Schemas of callers for responses, limited so that checking takes a short time. References are written out. */
+import { Ajv } from 'ajv'
 import { failure, type TenantryError } from '../errors.js'
 import { parseBounded } from '../json/bounds.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
+import { type BoundedCheck, createBoundedCheck } from '../validation/bounded-check.js'
+import { formatTests } from '../validation/types-and-formats.js'
 
 const maxLength = 32_768 // characters per schema
 const maxNodes = 1000 // objects and arrays per schema, after its references are written out
-const maxKept = 200 // compiled schemas
+const maxExpandedLength = 65_536 // characters, after its references are written out
 const maxErrorLength = 300 // characters
 
 export interface ResponseFormat {
@@ -19,57 +19,33 @@ export interface ResponseFormat {
   parse(text: string): unknown
 }
 
-const refusedKeywords: ReadonlySet<string> = new Set([
-  '$id', 'id', '$async', '$anchor', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', 'pattern', 'patternProperties',
-  'uniqueItems'
+/** Of draft 7, without those whose time is more than linear or that references need. */
+const keywords: ReadonlySet<string> = new Set([
+  '$schema', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'deprecated', 'examples', 'readOnly', 'writeOnly',
+  'contentEncoding', 'contentMediaType', 'contentSchema', 'type', 'nullable', 'enum', 'const', 'format', 'multipleOf', 'minimum', 'maximum',
+  'exclusiveMinimum', 'exclusiveMaximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'items',
+  'additionalItems', 'contains', 'properties', 'additionalProperties', 'propertyNames', 'required', 'dependencies', 'allOf', 'anyOf',
+  'oneOf', 'not', 'if', 'then', 'else'
 ])
-/** Their values are data, not schemas. */
-const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
+/** Their values are data or names, not schemas. */
+const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples', 'required'])
 /** The names of their members are chosen by the caller. */
-const mapKeywords: ReadonlySet<string> = new Set([
-  'properties', '$defs', 'definitions', 'dependentSchemas', 'dependentRequired', 'dependencies'
-])
+const mapKeywords: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'dependencies'])
 
-const known = new LRUCache<string, ResponseFormat>({ max: maxKept })
 const meta = new Ajv({ strict: false })
 
 /** Throws `badRequest` for a schema that is invalid or not supported. */
 export function compileResponseFormat (given: Readonly<Record<string, unknown>>): ResponseFormat {
   const text = stringifyJson(given)
   if (text.length > maxLength) throw refused(`it has more than ${maxLength} characters`)
-  const found = known.get(text)
-  if (found !== undefined) return found
-  // Its numbers become doubles, which Ajv compares.
+  // Its numbers become doubles, as those of responses.
   const schema = new Expansion(Object(JSON.parse(text))).whole()
-  const made = { schema, parse: parser(compile(schema)) }
-  known.set(text, made)
-  return made
-}
-
-function compile (schema: Record<string, unknown>): ValidateFunction {
   if (schema['type'] !== 'object') throw refused('its `type` must be `object`')
   if (meta.validateSchema(schema) !== true) throw refused(meta.errorsText(meta.errors, { dataVar: 'schema' }))
-  try {
-    // An instance of Ajv keeps parts of every schema that it has compiled.
-    const ajv = new Ajv({
-      meta: false,
-      validateSchema: false,
-      strict: true,
-      strictTypes: false,
-      strictTuples: false,
-      strictRequired: false,
-      allowUnionTypes: true,
-      ownProperties: true,
-      inlineRefs: false
-    })
-    formats.default(ajv, { mode: 'fast', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
-    return ajv.compile(schema)
-  } catch (error) {
-    throw refused(error instanceof Error ? error.message : 'it cannot be compiled')
-  }
+  return { schema, parse: parser(createBoundedCheck(schema)) }
 }
 
-function parser (validate: ValidateFunction): ResponseFormat['parse'] {
+function parser (check: BoundedCheck): ResponseFormat['parse'] {
   return (text) => {
     let value: unknown
     try {
@@ -77,8 +53,12 @@ function parser (validate: ValidateFunction): ResponseFormat['parse'] {
     } catch {
       throw failure('providerFailed', { message: 'The response of the model is not the JSON requested by `responseFormat`' })
     }
-    if (validate(value)) return value
-    const path = validate.errors?.[0]?.instancePath ?? ''
+    const errors = check(value)
+    if (errors === 'unfinished') {
+      throw failure('providerFailed', { message: 'Checking the response of the model against `responseFormat` takes too long' })
+    }
+    if (errors.length === 0) return value
+    const path = errors[0]?.instancePath ?? ''
     throw failure('providerFailed', {
       message: `The response of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}`
     })
@@ -90,6 +70,7 @@ class Expansion {
   readonly #root: Readonly<Record<string, unknown>>
   readonly #open = new Set<string>()
   #nodes = 0
+  #length = 0
 
   constructor (root: Readonly<Record<string, unknown>>) {
     this.#root = root
@@ -105,7 +86,7 @@ class Expansion {
       this.#count()
       return value.map((item: unknown) => this.#schema(item))
     }
-    if (!isRecord(value)) return value
+    if (!isRecord(value)) return this.#leaf(value)
     const { $ref: reference, ...rest } = value
     if (reference === undefined) return this.#members(value)
     if (typeof reference !== 'string' || Object.keys(rest).some((name) => name !== 'description' && name !== 'title')) {
@@ -115,24 +96,26 @@ class Expansion {
     this.#open.add(reference)
     const expanded = this.#schema(this.#find(reference))
     this.#open.delete(reference)
-    return isRecord(expanded) ? { ...expanded, ...rest } : expanded
+    return isRecord(expanded) ? { ...expanded, ...this.#leaf(rest) } : expanded
   }
 
   #members (schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
     this.#count()
     return Object.fromEntries(
       Object.entries(schema).map(([name, value]) => {
-        if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not supported`)
-        if (dataKeywords.has(name) || (name === 'required' && Array.isArray(value))) return [name, value]
+        if (!keywords.has(name)) throw refused(`the keyword \`${name}\` is not supported`)
+        if (name === 'format' && !formatTests.has(value)) throw refused(`the format ${JSON.stringify(value)} is not supported`)
+        this.#leaf(name)
+        if (dataKeywords.has(name)) return [name, this.#leaf(value)]
         return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
       })
     )
   }
 
   #map (value: unknown): unknown {
-    if (!isRecord(value)) return value
+    if (!isRecord(value)) return this.#leaf(value)
     this.#count()
-    return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, this.#schema(member)]))
+    return Object.fromEntries(Object.entries(value).map(([name, member]) => [this.#leaf(name), this.#schema(member)]))
   }
 
   #find (reference: string): unknown {
@@ -142,6 +125,13 @@ class Expansion {
       throw refused(`\`${reference.slice(0, 100)}\` is not a definition of the schema: expected \`#/$defs/name\``)
     }
     return definitions[name]
+  }
+
+  /** Counts the text of a name, or of a value that is not a schema. */
+  #leaf<Value> (value: Value): Value {
+    this.#length += JSON.stringify(value).length
+    if (this.#length > maxExpandedLength) throw refused(`it has more than ${maxExpandedLength} characters after references are replaced`)
+    return value
   }
 
   #count (): void {

@@ -170,9 +170,21 @@ t.test('`responseFormat` returns an object, and a response that does not match i
   for (let level = 1; level < 30; level++) {
     wide[`d${level}`] = { anyOf: [{ $ref: `#/$defs/d${level - 1}` }, { $ref: `#/$defs/d${level - 1}` }] }
   }
+  const references = (count: number, definition: object) => ({
+    type: 'object',
+    $defs: { d: definition },
+    properties: Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, { $ref: '#/$defs/d' }]))
+  })
+  const names = Array.from({ length: 199 }, (_, index) => index.toString(36))
   for (
     const schema of [
       { type: 'array' },
+      references(100, { type: 'object', required: names }),
+      references(100, { enum: names }),
+      references(100, { description: 'x'.repeat(1000) }),
+      references(100, { const: 'x'.repeat(1000) }),
+      references(100, { properties: { ['x'.repeat(1000)]: true } }),
+      { type: 'object', properties: { a: { format: { toString: 1 } } } },
       {},
       { type: 'object', properties: { a: { type: 'strin' } } },
       { type: 'object', unknown: 1 },
