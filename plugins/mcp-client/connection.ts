@@ -1,15 +1,12 @@
 /** A connection with a server: lists its tools and calls them. */
 import { createHash } from 'node:crypto'
 import type * as Sdk from '@modelcontextprotocol/client'
-import type { ErrorObject } from 'ajv'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import formats from 'ajv-formats'
 import type { FastifyBaseLogger } from 'fastify'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { compilePattern } from '../../lib/expressions/linear-pattern.js'
 import type { McpServer } from '../../lib/schema/agent.js'
-import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
+import { type BoundedCheck, createBoundedCheck } from '../../lib/validation/bounded-check.js'
+import { detailOf, type ErrorDetail, withDetails } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/nesting.js'
 import { ChildTransport, tooLong } from './child.js'
@@ -44,6 +41,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
   const transport = transportOf(sdk, server)
   const client = new sdk.Client({ name: 'tenantry', version }, {
     versionNegotiation: { mode: 'auto', probe: { timeoutMs: Math.min(probeTimeout, timeoutMs) } },
+    jsonSchemaValidator: resultValidator,
     listMaxPages: maxPages,
     inputRequired: { autoFulfill: false }
   })
@@ -195,7 +193,6 @@ async function fetchWithin (url: URL, init?: RequestInit, redirects = maxRedirec
 const maxDescription = 2000 // characters
 const maxSchema = 65_536 // characters of a schema as JSON; a tool with a larger one is left out
 const maxDetails = 20 // of a validation error
-const maxPatternSteps = 1_000_000 // for each check of arguments: about 50 ms
 const maxModelName = 64 // characters
 const hashLength = 8 // characters that distinguish shortened names
 
@@ -207,14 +204,33 @@ export interface RemoteTool extends Omit<ServerTool, 'server'> {
 /** null for a tool whose schema is too large. */
 export function compileTool ({ name, description = '', inputSchema }: Sdk.Tool): RemoteTool | null {
   if (name.length > 200 || JSON.stringify(inputSchema).length > maxSchema) return null
-  let check: ReturnType<typeof compile> | null = null
+  const check = createBoundedCheck(inputSchema)
   return {
     name,
     description: description.replace(/[\p{Cc}\p{Cf}\p{Surrogate}]+/gu, ' ').slice(0, maxDescription),
     inputSchema,
-    faultsOf (args) {
-      check ??= compile(inputSchema)
-      return check(args).slice(0, maxDetails).map((error) => detailOf(error, '/body/args'))
+    faultsOf: (args) => errorsOf(check(args)).slice(0, maxDetails).map((error) => detailOf(error, '/body/args'))
+  }
+}
+
+/** A check that would take too long is left to the tool's server: no arguments may hold the event loop. */
+function errorsOf (result: ReturnType<BoundedCheck>): Exclude<ReturnType<BoundedCheck>, 'unfinished'> {
+  return result === 'unfinished' ? [] : result
+}
+
+/** For the results of tools, instead of the SDK's, which compiles the schemas of all tools with ajv. */
+const resultValidator: Sdk.jsonSchemaValidator = {
+  getValidator<Result> (schema: Sdk.JsonSchemaType): Sdk.JsonSchemaValidator<Result> {
+    const check = createBoundedCheck(schema)
+    let errors: ReturnType<typeof errorsOf> = []
+    const isResult = (value: unknown): value is Result => {
+      errors = errorsOf(check(value))
+      return errors.length === 0
+    }
+    return (value) => {
+      if (isResult(value)) return { valid: true, data: value, errorMessage: undefined }
+      const details = errors.map((error) => detailOf(error, ''))
+      return { valid: false, data: undefined, errorMessage: withDetails('the result is invalid', details) }
     }
   }
 }
@@ -225,29 +241,4 @@ export function modelName (server: string, tool: string): string {
   if (name === `${server}_${tool}` && name.length <= maxModelName) return name
   const hash = createHash('sha256').update(`${server}.${tool}`).digest('hex').slice(0, hashLength)
   return `${name.slice(0, maxModelName - hashLength - 1)}_${hash}`
-}
-
-/**
- * Throws for an invalid schema. Each schema has its own Ajv, so that both are freed together. Rules whose time is more than linear are
- * left to the tool's server: no arguments may hold the event loop.
- */
-function compile (schema: Readonly<Record<string, unknown>>): (args: unknown) => readonly ErrorObject[] {
-  let steps = 0
-  const regExp = Object.assign((source: string) => {
-    const compiled = compilePattern(source)
-    return {
-      test: (text: string) => typeof compiled === 'string' || (steps += compiled.stepsOn(text)) > maxPatternSteps || compiled.test(text),
-      // Ajv's key of the pattern.
-      toString: () => source
-    }
-  }, { code: 'linearPattern' })
-  const ajv = new Ajv2020({ strict: false, verbose: true, allErrors: false, logger: false, code: { regExp } })
-  ajv.removeKeyword('uniqueItems').removeKeyword('patternProperties')
-  formats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
-  const { $schema, $id, ...rest } = schema
-  const validate = ajv.compile(rest)
-  return (args) => {
-    steps = 0
-    return validate(args) ? [] : validate.errors ?? []
-  }
 }

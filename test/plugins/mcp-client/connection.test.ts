@@ -34,3 +34,11 @@ t.test('no format or rule takes more than linear time', async (t) => {
   t.strictSame(faultsOf({ type: 'string', format: 'email' }, 'a'), ['format'])
   t.strictSame(faultsOf({ type: 'array', uniqueItems: true }, Array.from({ length: 300_000 }, (_, index) => [index])), [])
 })
+
+t.test('a check without a bound is left to the server of the tool', async (t) => {
+  const $defs: Record<string, object> = { d60: { type: 'object' } }
+  for (let level = 0; level < 60; level++) $defs[`d${level}`] = { allOf: Array(2).fill({ $ref: `#/$defs/d${level + 1}` }) }
+  const tool = compileTool({ name: 'tool', inputSchema: { type: 'object', $defs, $ref: '#/$defs/d0' } })
+  t.strictSame(tool?.faultsOf({}), [])
+  t.match(tool?.faultsOf(1), [{ keyword: 'type' }])
+})

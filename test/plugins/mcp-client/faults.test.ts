@@ -18,6 +18,13 @@ test('a tool that never responds ends at its timeout', async (t) => {
   t.match(await acme.execute('faulty.add', { n: 2 }), { status: 200, text: '4' }, 'the process was healthy, and is still alive')
 })
 
+test('structured results are checked within a bound', async (t) => {
+  const { as } = await open(t, [faulty])
+  const acme = as('acme')
+  t.match(await acme.execute('faulty.structured', { n: 1 }), { status: 200, body: { isError: false, structuredContent: { n: 1 } } })
+  t.match(await acme.execute('faulty.unstructured'), { status: 200, text: /\/n must be an integer/, body: { isError: true } })
+})
+
 test('a server that never starts, or dies during its start, fails only for its callers', async (t) => {
   const { as } = await open(t, [
     { ...faulty, name: 'mute', env: { NEVER_STARTS: '1' }, timeoutMs: 500 },
