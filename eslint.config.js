@@ -8,6 +8,7 @@ const withOwnApp = [
   'test/plugins/auth/jwt.test.ts',
   'test/plugins/auth/make-tokens.ts',
   'test/plugins/auth/providers.test.ts',
+  'test/plugins/auth/slow-bodies.test.ts',
   'test/plugins/config-routes/index.test.ts',
   'test/plugins/conventions/index.test.ts',
   'test/plugins/cors/index.test.ts',

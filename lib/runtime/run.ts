@@ -5,7 +5,6 @@ import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
-import { ColumnsError, withReferences } from '../database/failures.js'
 import { failure, isFailure } from '../errors.js'
 import { expressionFaults, type PlaceOf } from '../expressions/condition.js'
 import { formOf, maxResultBytes } from '../expressions/result.js'
@@ -18,8 +17,10 @@ import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import { inTransaction, inTurn, longResult, type Turns, unrefused } from './computing.js'
 import type { Once } from './idempotency.js'
+import { atInputPointers } from './input-pointers.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
 import type { Calls, RouteServices } from './services.js'
+import { statementsOf } from './statements.js'
 
 type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestore' | 'cache'>
 
@@ -55,13 +56,12 @@ async function run (
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, engine, firestore, scope, caller, written)
   const { once, guard, form = null, held } = caller
-  let hasWritten = false
-  const isWanted = () => {
-    // When the statement is about to run: later, its write would have its effect.
-    if (!hasWritten) held?.requireRoom()
-    return caller.isWanted?.() !== false
-  }
-  const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted }
+  const { options, sql } = statementsOf(engine, {
+    tenant: scope.tenant?.id ?? noTenant,
+    isolation: guard?.isolation,
+    isWanted: caller.isWanted,
+    held
+  })
   const guardResponse = route.expansionGuards?.response ?? null
   // The size of the copied request values is known before the first query.
   guardResponse?.(scope, 0)
@@ -72,11 +72,6 @@ async function run (
   const isWhole = (writes || form !== null) && !calls
   const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
   const turn = { tenant: scope.tenant, length: 0, turns }
-  const sql = async (bound: BoundQuery) => {
-    const text = await engine.text(bound.statement, bound.values, options)
-    if (bound.statement.isRead !== true) hasWritten = true
-    return text
-  }
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})
   const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
@@ -287,17 +282,6 @@ async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: 
 function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string {
   if (text === null) throw failure(query.missing)
   return text
-}
-
-/** The database knows only the columns. */
-export function atInputPointers (raised: unknown, compiled: CompiledQuery, bound: BoundQuery | null): unknown {
-  if (bound === null) return raised
-  if (bound.failure !== undefined) return bound.failure(raised)
-  const { table, resultKind, inputPointers, checkedColumns = [] } = compiled
-  const error = withReferences(raised, table, checkedColumns.filter((columns) => columns.some((column) => inputPointers.has(column))))
-  // For an array of records, the database does not report the record.
-  if (!(error instanceof ColumnsError) || error.table !== table || (bound.resultKind ?? resultKind) !== resultKind) return error
-  return error.at(inputPointers)
 }
 
 /** A check within the transaction of a write, before it writes. */

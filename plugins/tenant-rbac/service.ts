@@ -15,7 +15,8 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
 
 /**
  * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not hold,
- * `tenantUnknown`, and `tokenInvalid` if the author has ended meanwhile. Of two concurrent changes the second is checked against the result of the first.
+ * `tenantUnknown`, and `tokenInvalid` if the author has ended meanwhile. Of two concurrent changes the second is checked against the
+ * result of the first.
  */
 export type TenantRbac = ReturnType<typeof createTenantRbac>
 
