@@ -190,17 +190,18 @@ function readCheck (references: readonly Reference[], required: readonly Referen
   const needed = new Set(namesIn(required))
   const check = (
     params: Readonly<Record<string, unknown>>,
-    wrong: (name: string, message: string, keyword: string, suggestion?: string) => void
+    wrong: (name: string, message: string, keyword: string) => void
   ) => {
     for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required, because it is part of the URL', 'required')
     if (any) return
     for (const name of Object.keys(params)) {
-      if (!names.has(name)) wrong(name, 'is not used by any template of the action', 'additionalProperties', nearest(name, names))
+      if (!names.has(name)) wrong(name, 'is not used by any template of the action', 'additionalProperties')
     }
   }
   return {
     declared: (params, pointer, { faults }) =>
-      check(params, (name, message, _keyword, suggestion) => faults.add(pointerTo(pointer, name), message, suggestion)),
+      check(params, (name, message, keyword) =>
+        faults.add(pointerTo(pointer, name), message, keyword === 'required' ? undefined : nearest(name, names))),
     evaluated: (params) =>
       check(params, (name, message, keyword) => {
         throw invalidInput(pointerTo('/params', name.slice(0, 100)), message, keyword)
