@@ -14,7 +14,7 @@ import type { Files } from '../files/types.js'
 import { maxChunks, maxDocumentLength } from './schemas.js'
 import type { NewDocument } from './types.js'
 
-const pdfAtOnce = 2 // in a process: each thread takes up to 0.5 GB
+const pdfAtOnce = 2 // of a server: the process of each takes up to 384 MB
 const pdfWaiting = 8 // of a tenant
 const pdfWaitMs = 60_000
 const retryAfter = 5 // s
@@ -39,6 +39,7 @@ export function createReader ({ models, files }: ReaderParts) {
     tooManyOfTenant: busy,
     tooManyInAll: busy
   })
+  const closed = new AbortController()
 
   async function bytesOf (tenant: Owner, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
     const store = files()
@@ -54,8 +55,9 @@ export function createReader ({ models, files }: ReaderParts) {
 
   async function blocksOf (tenant: Owner, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
     if (contentType === 'application/pdf') {
+      const either = AbortSignal.any([signal, closed.signal])
       const text = await places.run(tenant, async () =>
-        await pdfText(new Uint8Array(await bytesOf(tenant, fileId, maxPdfBytes)), maxDocumentLength, signal))
+        await pdfText(await bytesOf(tenant, fileId, maxPdfBytes), maxDocumentLength, either))
       return textBlocks(text)
     }
     const text = document ?? (await bytesOf(tenant, fileId, maxTextBytes)).toString('utf8')
@@ -87,6 +89,10 @@ export function createReader ({ models, files }: ReaderParts) {
       }
       return chunks.map(storable)
     },
-    close: () => places.close()
+    /** Refuses waiting PDF files, and ends the processes of the others. */
+    close () {
+      places.close()
+      closed.abort(failure('stopping'))
+    }
   }
 }

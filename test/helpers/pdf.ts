@@ -1,20 +1,31 @@
 /** PDF files for tests, written by hand. */
+import { execFileSync } from 'node:child_process'
 import { deflateSync } from 'node:zlib'
 
 export interface PdfOptions {
   /** Compresses the content. Default: false. */
   readonly deflate?: boolean
   readonly pages?: number
+  /** Default: Helvetica. */
+  readonly font?: string
 }
 
+/** A font with the widths of 1e9 characters, whose array outgrows every heap: V8 then aborts the process. */
+export const endlessFont = `<</Type/Font/Subtype/Type0/BaseFont/X/Encoding/Identity-H/DescendantFonts[
+<</Type/Font/Subtype/CIDFontType2/BaseFont/X/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>
+/FontDescriptor<</Type/FontDescriptor/FontName/X/Flags 4>>/W[0 1000000000 500]>>]>>`
+
 /** A PDF with one page for each content. */
-export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }: PdfOptions = {}): Buffer {
+export function pdfOf (
+  content: string | Buffer,
+  { deflate = false, pages = 1, font = '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>' }: PdfOptions = {}
+): Buffer {
   const data = deflate ? deflateSync(content) : Buffer.from(content)
   const kids = Array.from({ length: pages }, (_, index) => `${index + 5} 0 R`)
   const objects: (string | Buffer)[] = [
     '<</Type/Catalog/Pages 2 0 R>>',
     `<</Type/Pages/Count ${pages}/Kids[${kids.join(' ')}]>>`,
-    '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>',
+    font,
     Buffer.concat([
       Buffer.from(`<</Length ${data.length}${deflate ? '/Filter/FlateDecode' : ''}>>stream\n`),
       data,
@@ -43,4 +54,27 @@ export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }:
 /** Page content with the given lines. */
 export function pdfLines (lines: readonly string[]): string {
   return `BT /F1 12 Tf 14 TL 50 750 Td ${lines.map((line) => `(${line.replace(/[\\()]/g, '\\$&')}) Tj T*`).join(' ')} ET`
+}
+
+/** A small file whose pages take minutes to read, in little memory. */
+export function longPdf (): Buffer {
+  return pdfOf('q Q '.repeat(5_000_000), { deflate: true, pages: 200 })
+}
+
+/** The processes that read a PDF for the server, and have loaded pdf.js. */
+export function pdfReaders (server: number): number[] {
+  return processes().filter(({ parent, rss, args }) => parent === server && rss > 65_536 && args.includes('GlobalWorkerOptions'))
+    .map(({ pid }) => pid)
+}
+
+export function isRunning (pid: number): boolean {
+  return processes().some((one) => one.pid === pid)
+}
+
+function processes (): { pid: number, parent: number, rss: number, args: string }[] {
+  const lines = execFileSync('ps', ['-A', '-ww', '-o', 'pid=,ppid=,rss=,stat=,args='], { encoding: 'utf8', maxBuffer: 1e8 }).split('\n')
+  return lines.flatMap((line) => {
+    const [, pid, parent, rss, state, args = ''] = /^\s*(\d+)\s+(\d+)\s+(\d+)\s+(\S+)\s+(.*)/.exec(line) ?? []
+    return state === undefined || state.startsWith('Z') ? [] : [{ pid: Number(pid), parent: Number(parent), rss: Number(rss), args }]
+  })
 }

@@ -1,6 +1,10 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { test } from 'tap'
 import { pdfModules, pdfText } from '../../../lib/chunking/pdf.js'
-import { pdfLines, pdfOf } from '../../helpers/pdf.js'
+import { endlessFont, isRunning, longPdf, pdfLines, pdfOf, pdfReaders } from '../../helpers/pdf.js'
+import { programArguments, root } from '../../helpers/typescript.js'
+import { until } from '../../helpers/until.js'
 
 const { signal } = new AbortController()
 const read = (bytes: Buffer, maxLength = 100_000, timeout?: number) => pdfText(new Uint8Array(bytes), maxLength, signal, timeout)
@@ -25,24 +29,54 @@ test('rejects a file with too much text or too many pages', async (t) => {
   await t.rejects(read(pdfOf(pdfLines(['x']), { pages: 2001 })), { ...unreadable, message: /more than 2,000 pages/ })
 })
 
-test('a file that needs unbounded memory ends only its thread', async (t) => {
-  const before = process.memoryUsage().rss
-  await t.rejects(read(pdfOf(Buffer.alloc(300_000_000, ' '), { deflate: true })), unreadable)
-  t.ok(process.memoryUsage().rss - before < 1_500_000_000)
-  // Operands that pile up until the thread's heap is full.
-  const content = `BT /F1 12 Tf [${'[(a)] '.repeat(5_000_000)}] TJ ET`
-  await t.rejects(read(pdfOf(content, { deflate: true })), unreadable)
+test('a file that needs unbounded memory ends only its process', async (t) => {
+  const refused = async (bytes: Buffer) => {
+    const before = process.memoryUsage().rss
+    await t.rejects(read(bytes), { ...unreadable, message: /damaged, encrypted, or needs too much time or memory/ })
+    t.ok(process.memoryUsage().rss - before < 300_000_000)
+  }
+  await t.test('decompressed bytes, which V8 does not count', async () => {
+    await refused(pdfOf(Buffer.alloc(300_000_000, ' '), { deflate: true }))
+  })
+  await t.test('operands that pile up until the heap is full', async () => {
+    await refused(pdfOf(`BT /F1 12 Tf [${'[(a)] '.repeat(5_000_000)}] TJ ET`, { deflate: true }))
+  })
+  await t.test('one array that outgrows the heap at once', async (t) => {
+    const bytes = pdfOf('BT /F1 12 Tf (A) Tj ET', { font: endlessFont })
+    t.ok(bytes.length < 1000)
+    await refused(bytes)
+  })
 })
 
 test('a file that takes too long is aborted', async (t) => {
   await t.rejects(read(pdfOf(`BT /F1 12 Tf ${'(a) Tj '.repeat(2_000_000)} ET`, { deflate: true }), 1e9, 50), unreadable)
 })
 
-test('a caller that disconnects ends the thread', async (t) => {
+test('a caller that disconnects ends the process', async (t) => {
   const left = new AbortController()
-  const reading = pdfText(new Uint8Array(pdfOf(`BT /F1 12 Tf ${'(a) Tj '.repeat(2_000_000)} ET`, { deflate: true })), 1e9, left.signal)
+  const reading = pdfText(longPdf(), 1e9, left.signal, 600_000)
+  await until('the file is read', () => pdfReaders(process.pid).length === 1)
   left.abort(new Error('the caller has disconnected'))
   await t.rejects(reading, /has disconnected/)
+  t.same(pdfReaders(process.pid), [])
+})
+
+test('a process ends with the server that started it', async (t) => {
+  const server = spawn(process.execPath, programArguments('test/programs/pdf.ts'), { cwd: root, stdio: 'ignore' })
+  t.teardown(() => server.kill('SIGKILL'))
+  const exited = once(server, 'exit')
+  await until('the file is read', () => pdfReaders(server.pid!).length === 1)
+  const [reader] = pdfReaders(server.pid!)
+  server.kill('SIGKILL')
+  await exited
+  await until('the process has ended', () => !isRunning(reader!))
+})
+
+test('a stop of all processes of the server does not fail the file', async (t) => {
+  const reading = read(pdfOf(`${'q Q '.repeat(100_000)} ${pdfLines(['Page'])}`, { deflate: true, pages: 20 }))
+  await until('the file is read', () => pdfReaders(process.pid).length === 1)
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.kill(pdfReaders(process.pid)[0]!, signal)
+  t.equal((await reading).match(/Page/g)?.length, 20)
 })
 
 test('a missing package is named', async (t) => {

@@ -1,4 +1,5 @@
 /** An app with documents and search, on either engine, whose model counts words. */
+import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { EmbeddingsOptions } from '../../../plugins/embeddings/index.js'
@@ -51,6 +52,13 @@ export async function open (
     as: (tenant, claims = {}) => as({ sub: 'ada', role: 'user', tenant_id: tenant, ...claims }),
     platform: as({ sub: 'root', role: 'admin' })
   }
+}
+
+/** Stores the file, and returns the document of it. */
+export async function putPdf (app: FastifyInstance, tenant: string, bytes: Buffer) {
+  const file = { name: 'a.pdf', contentType: 'application/pdf' as const }
+  const { id } = await app.files.put(tenant, file, Readable.from([bytes]), { sub: 'ada', actor: { userId: 'ada', address: null } })
+  return { contentType: file.contentType, fileId: id }
 }
 
 /** The same test on both engines. */

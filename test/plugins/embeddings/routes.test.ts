@@ -1,8 +1,8 @@
 /** The endpoints of documents and search, with two tenants. */
-import { Readable } from 'node:stream'
 import { test } from 'tap'
-import { pdfLines, pdfOf } from '../../helpers/pdf.js'
-import { engines, open } from './app.js'
+import { endlessFont, longPdf, pdfLines, pdfOf, pdfReaders } from '../../helpers/pdf.js'
+import { until } from '../../helpers/until.js'
+import { engines, open, putPdf } from './app.js'
 
 const guide = '# Pumps\n\nThe red pump moves water.\n\n# Valves\n\nA blue valve stops steam.'
 const markdown = { contentType: 'text/markdown', document: guide }
@@ -130,11 +130,7 @@ for (const [name, database] of Object.entries(engines)) {
       t.equal((await acme('POST /agent/embeddings/document', { body: { ...html, id: 'html' } })).status, 201)
       t.same((await found(acme, { query: 'green fan', limit: 1 })).map(({ content }) => content), ['Fans\n\nA green fan & a grille'])
       const bytes = pdfOf(pdfLines(['A yellow turbine spins.']))
-      const file = await app.files.put('acme', { name: 'a.pdf', contentType: 'application/pdf' }, Readable.from([bytes]), {
-        sub: 'ada',
-        actor: { userId: 'ada', address: null }
-      })
-      const pdf = { contentType: 'application/pdf', fileId: file.id, id: 'pdf' }
+      const pdf = { ...await putPdf(app, 'acme', bytes), id: 'pdf' }
       t.match((await acme('POST /agent/embeddings/document', { body: pdf })).body, { id: 'pdf', chunks: 1 })
       t.same((await found(acme, { query: 'yellow turbine', limit: 1 })).map(({ content }) => content), ['A yellow turbine spins.'])
       t.equal((await globex('POST /agent/embeddings/document', { body: pdf })).status, 404, "another tenant's file")
@@ -204,3 +200,35 @@ for (const [name, database] of Object.entries(engines)) {
     })
   })
 }
+
+test('hostile PDF files end neither the server nor requests of other tenants', async (t) => {
+  const { app, as } = await open(t)
+  const [acme, globex] = [as('acme'), as('globex')]
+  t.equal((await acme('GET /agent/embeddings/documents')).status, 200, 'the tenant is created')
+  const hostile = {
+    font: await putPdf(app, 'acme', pdfOf('BT /F1 12 Tf (A) Tj ET', { font: endlessFont })),
+    bomb: await putPdf(app, 'acme', pdfOf(Buffer.alloc(600_000_000, ' '), { deflate: true }))
+  }
+  for (const [name, body] of Object.entries(hostile)) {
+    const answers = [acme('POST /agent/embeddings/document', { body })]
+    await until('the file is read', () => pdfReaders(process.pid).length === 1)
+    answers.push(globex('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'a red pump' } }))
+    const [refused, other] = await Promise.all(answers)
+    t.match(refused, { status: 422, body: { code: 'TENANTRY_DOCUMENT_UNREADABLE', message: /needs too much time or memory/ } }, name)
+    t.equal(other?.status, 201)
+  }
+})
+
+test('an app that closes ends the processes that read PDF files', async (t) => {
+  const { app, as } = await open(t)
+  t.equal((await as('acme')('GET /agent/embeddings/documents')).status, 200, 'the tenant is created')
+  const actor = { userId: 'ada', address: null }
+  const reading = t.rejects(
+    app.embeddings.put('acme', await putPdf(app, 'acme', longPdf()), { actor, user: null, signal: new AbortController().signal }),
+    { code: 'TENANTRY_STOPPING' }
+  )
+  await until('the file is read', () => pdfReaders(process.pid).length === 1)
+  await app.close()
+  await reading
+  t.same(pdfReaders(process.pid), [])
+})
