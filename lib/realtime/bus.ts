@@ -1,4 +1,6 @@
 /** Sends the events of rooms to the other processes. There are two adapters: PostgreSQL and Redis. */
+import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../cache/lru-options.js'
 import type { Owner } from '../identity/tenant-ref.js'
 
 export type RoomEvent =
@@ -23,13 +25,17 @@ export interface RoomBus {
   hear(): Promise<void>
   /** Stops receiving events of other processes. */
   rest(): void
-  send(tenant: Owner, event: RoomEvent): void
+  /** Returns false for a message that is lost, because the tenant or all tenants send too much. */
+  send(tenant: Owner, event: RoomEvent): boolean
   /** Closes the bus after its events have been sent, or have failed. */
   close(): Promise<void>
 }
 
 const maxWaitingBytes = 16_777_216 // of messages of all tenants that wait to be sent
-const maxBytesOfTenant = 4_194_304
+const maxBytesOfTenant = 4_194_304 // also those that a tenant can send at once after a pause
+/** Bytes of a tenant's messages that a process sends in a second. */
+export const bytesPerSecond = 262_144
+const maxTenants = 10_000 // whose sent bytes are remembered
 const maxTakenBytes = 65_536 // of a tenant's messages in one batch, without the last one
 
 interface Line {
@@ -43,31 +49,48 @@ interface Line {
 export class Outgoing {
   readonly #lines = new Map<Owner, Line>()
   readonly #losing = new Set<Owner>()
+  /** By tenant: the sent bytes beyond those per second, at a time. */
+  readonly #sent = new LRUCache<Owner, { readonly bytes: number, readonly at: number }>(lruOptions(maxTenants))
   readonly #onLoss: (tenant: Owner) => void
+  readonly #now: () => number
   #bytes = 0
 
-  /** `onLoss` is called for the first lost message of a tenant until its other events have been taken. */
-  constructor (onLoss: (tenant: Owner) => void) {
+  /**
+   * `onLoss` is called for the first lost message of a tenant until its other events have been taken. `now`: a monotonic clock, in
+   * milliseconds.
+   */
+  constructor (onLoss: (tenant: Owner) => void, now: () => number = () => performance.now()) {
     this.#onLoss = onLoss
+    this.#now = now
   }
 
-  add (tenant: Owner, event: RoomEvent): void {
+  /** Returns false for a message that is lost. */
+  add (tenant: Owner, event: RoomEvent): boolean {
     const line = this.#lines.get(tenant) ?? { events: [], changed: new Set<string>(), bytes: 0 }
     if (event.kind === 'presence') {
-      if (line.changed.has(event.room)) return
+      if (line.changed.has(event.room)) return true
       line.changed.add(event.room)
     }
     const bytes = bytesOf(event)
+    const sent = bytes + this.#sentOf(tenant)
     // At most as much as remains free, so that some tenants cannot use up the room of all others.
-    if (bytes > 0 && line.bytes + bytes > Math.min(maxBytesOfTenant, maxWaitingBytes - this.#bytes - bytes)) {
+    const most = Math.min(maxBytesOfTenant, maxWaitingBytes - this.#bytes - bytes)
+    if (bytes > 0 && (sent > maxBytesOfTenant || line.bytes + bytes > most)) {
       if (!this.#losing.has(tenant)) this.#onLoss(tenant)
       this.#losing.add(tenant)
-      return
+      return false
     }
+    if (bytes > 0) this.#sent.set(tenant, { bytes: sent, at: this.#now() })
     this.#lines.set(tenant, line)
     line.events.push(event)
     line.bytes += bytes
     this.#bytes += bytes
+    return true
+  }
+
+  #sentOf (tenant: Owner): number {
+    const { bytes, at } = this.#sent.get(tenant) ?? { bytes: 0, at: 0 }
+    return Math.max(0, bytes - (this.#now() - at) * bytesPerSecond / 1000)
   }
 
   get isEmpty (): boolean {
@@ -94,5 +117,5 @@ export class Outgoing {
 }
 
 function bytesOf (event: RoomEvent | undefined): number {
-  return event?.kind === 'message' ? event.text.length : 0
+  return event?.kind === 'message' ? Buffer.byteLength(event.text) : 0
 }

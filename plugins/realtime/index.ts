@@ -166,7 +166,7 @@ async function openBus (
 ): Promise<RoomBus> {
   // An embedded database has only one process.
   if (engine.kind === 'embedded') {
-    return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} }
+    return { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => true, close: async () => {} }
   }
   const overPostgres = (listener: RoomListener) => createPostgresBus({ db, events, instance, listener, log })
   if (redis === undefined) return overPostgres(listener)

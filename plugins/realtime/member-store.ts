@@ -5,7 +5,8 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
-const silence = sql.lit('30 seconds')
+/** The time without a heartbeat after which a process counts as dead. */
+export const silence = sql.lit('30 seconds')
 
 export interface Member {
   readonly id: string

@@ -10,6 +10,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
+import { silence } from './member-store.js'
 
 const gatherMs = 10 // ms over which events become one batch; also between batches, so that a flood does not occupy the database
 const idlePauseMs = 1000 // ms between reads without a notification
@@ -27,7 +28,7 @@ export interface PostgresBusParts {
 }
 
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
-  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for the database'))
+  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: the tenant sends too much, or the database is slow'))
   const ending = new AbortController()
   /** By process: the last batch that was read. */
   const read = new LRUCache<string, number>(lruOptions(maxProcesses))
@@ -52,24 +53,35 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   async function write (): Promise<void> {
     while (!outgoing.isEmpty) {
       const batch = [...outgoing.take()]
-      const numbers = batch.map(() => ++written)
       try {
-        await events.change({ topic: 'realtime', tenant: '' }, async (transaction) => {
-          await sql`insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages)
-            select t.id, ${instance}::uuid, g.number, g.messages
-            from unnest(${batch.map(([tenant]) => tenant)}::text[], ${numbers}::bigint[], ${
-            batch.map(([, list]) => JSON.stringify(list))
-          }::text[]) as g (tenant, number, messages)
-            join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting'`.execute(transaction)
-          await sql`delete from tenantry.realtime_messages where instance_id = ${instance}::uuid and at < clock_timestamp() - make_interval(secs => ${
-            keptMs / 1000
-          })`.execute(transaction)
-        })
+        if (await hasOthers()) await insert(batch)
       } catch (error) {
         log.warn({ err: error, batches: batch.length }, 'messages of rooms did not reach the other processes')
       }
       if (!outgoing.isEmpty) await sleep(gatherMs)
     }
+  }
+
+  /** A process has a heartbeat before it hears: messages that were sent earlier are not for it. */
+  async function hasOthers (): Promise<boolean> {
+    const { rows } = await sql`select from tenantry.realtime_instances
+      where id <> ${instance}::uuid and seen_at > clock_timestamp() - interval ${silence} limit 1`.execute(db)
+    return rows.length > 0
+  }
+
+  async function insert (batch: ReadonlyArray<readonly [Owner, readonly RoomEvent[]]>): Promise<void> {
+    const numbers = batch.map(() => ++written)
+    await events.change({ topic: 'realtime', tenant: '' }, async (transaction) => {
+      await sql`insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages)
+        select t.id, ${instance}::uuid, g.number, g.messages
+        from unnest(${batch.map(([tenant]) => tenant)}::text[], ${numbers}::bigint[], ${
+        batch.map(([, list]) => JSON.stringify(list))
+      }::text[]) as g (tenant, number, messages)
+        join tenantry.tenants t on t.id = g.tenant and t.status <> 'deleting'`.execute(transaction)
+      await sql`delete from tenantry.realtime_messages where instance_id = ${instance}::uuid and at < clock_timestamp() - make_interval(secs => ${
+        keptMs / 1000
+      })`.execute(transaction)
+    })
   }
 
   function flush (): void {
@@ -135,8 +147,9 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
       if (state === 'hearing') state = 'resting'
     },
     send (tenant, event) {
-      outgoing.add(tenant, event)
+      const isSent = outgoing.add(tenant, event)
       if (writing === null) timer ??= setTimeout(flush, gatherMs)
+      return isSent
     },
     async close () {
       stop()

@@ -30,7 +30,7 @@ export async function createRedisBus (
 ): Promise<RoomBus> {
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
-  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for Redis'))
+  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow'))
   const fallback = makeFallback(deliverOnce)
   /** By process and tenant: the last event that was received. */
   const last = new LRUCache<string, number>(lruOptions(maxRemembered))
@@ -128,8 +128,9 @@ export async function createRedisBus (
     hear: () => fallback.hear(),
     rest: () => fallback.rest(),
     send (tenant, event) {
-      outgoing.add(tenant, event)
+      const isSent = outgoing.add(tenant, event)
       timer ??= setTimeout(flush, gatherMs)
+      return isSent
     },
     async close () {
       do {

@@ -1,11 +1,11 @@
 /** Rooms of this process: messages and presence. Clients of this process get them at once, clients of other processes over the bus. */
 import type { FastifyBaseLogger } from 'fastify'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Plans } from '../../lib/plans/plans.js'
-import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
+import { bytesPerSecond, type RoomBus, type RoomEvent } from '../../lib/realtime/bus.js'
 import { isRoomName } from '../../lib/realtime/rooms.js'
 import { allowed, refusal } from '../usage/metrics.js'
 import type { MemberStore, Place } from './member-store.js'
@@ -224,11 +224,14 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       for (const room of left) changed({ tenant, room })
     },
 
-    /** `from`: the client that sends the message; null for the server. Resolves when the members of this process were sent the message. */
+    /**
+     * `from`: the client that sends the message; null for the server. Resolves when the members of this process were sent the message.
+     * Throws `rateLimited` for a client's message that does not reach other processes. One of the server is sent to this process only.
+     */
     publish (tenant: Owner, { room, event, data }: Published, from: Client | null): Promise<void> {
       const text = stringifyJson({ type: 'message', room, event, data: data ?? null, from: from?.id ?? null })
       if (from === null) checkPublished({ room, event }, text, maxMessageBytes)
-      bus.send(tenant, { kind: 'message', room, text })
+      if (!bus.send(tenant, { kind: 'message', room, text }) && from !== null) throw tooMuch()
       return deliver(rooms.get(keyOf({ tenant, room })), { type: 'message', text, except: from })
     },
 
@@ -256,6 +259,13 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       for (const { tenant, room } of left) bus.send(tenant, { kind: 'presence', room })
     }
   }
+}
+
+function tooMuch (): Error {
+  return failure('rateLimited', {
+    message: `The tenant's clients send more than ${bytesPerSecond / 1024} KB of room messages per second: try again later`,
+    ...retryIn(1)
+  })
 }
 
 function newRoom (place: Place): Room {

@@ -9,7 +9,8 @@ const [acme, globex] = [tenantRef('acme'), tenantRef('globex')]
 
 test('a tenant that sends too much loses its own messages only, and no change of presence', async (t) => {
   const losing: string[] = []
-  const outgoing = new Outgoing((tenant) => losing.push(tenant))
+  let now = 0
+  const outgoing = new Outgoing((tenant) => losing.push(tenant), () => now)
   for (let count = 0; count < 100; count++) outgoing.add(acme, message(65_536))
   outgoing.add(acme, presence)
   outgoing.add(globex, message(65_536))
@@ -18,6 +19,7 @@ test('a tenant that sends too much loses its own messages only, and no change of
   while (!outgoing.isEmpty) { for (const [tenant, events] of outgoing.take()) taken.get(tenant)?.push(...events) }
   t.same(taken.get(globex), [message(65_536)])
   t.same(taken.get(acme)?.map(({ kind }) => kind), [...Array.from({ length: 64 }, () => 'message'), 'presence'], '4 MB')
+  now = 250
   outgoing.add(acme, message(65_536))
   t.notOk(outgoing.isEmpty, 'then it can send again')
 })
@@ -51,4 +53,33 @@ test('changes of presence that wait are one for each room', async (t) => {
   t.same([...outgoing.take()], [[acme, [presence, other]], [globex, [presence]]])
   outgoing.add(acme, presence)
   t.same([...outgoing.take()], [[acme, [presence]]], 'a change after the batch')
+})
+
+test('after 4 MB at once a tenant sends 256 KB a second, without an effect on another tenant', async (t) => {
+  let now = 0
+  const outgoing = new Outgoing(() => {}, () => now)
+  const sendAll = () => {
+    let bytes = 0
+    while (outgoing.add(acme, message(1024))) {
+      bytes += 1024
+      outgoing.take()
+    }
+    return bytes
+  }
+  t.equal(sendAll(), 4_194_304)
+  for (let second = 1; second <= 3; second++) {
+    now = second * 1000
+    t.equal(sendAll(), 262_144)
+    t.ok(outgoing.add(globex, message(65_536)))
+    t.ok(outgoing.add(acme, presence), 'changes of presence are always sent')
+    outgoing.take()
+  }
+  t.notOk(outgoing.add(acme, message(1024)))
+  now += 60_000
+  t.equal(sendAll(), 4_194_304)
+})
+
+test('the bytes of a message count, and not its characters', async (t) => {
+  const outgoing = new Outgoing(() => {}, () => 0)
+  t.notOk(outgoing.add(acme, message(1_400_000, '\u20ac')))
 })

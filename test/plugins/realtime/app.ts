@@ -1,6 +1,7 @@
 /** A server with watched notes, and websocket clients. */
 import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import type { Test } from 'tap'
 import WebSocket from 'ws'
 import { isRecord } from '../../../lib/json/plain-value.js'
@@ -146,4 +147,9 @@ export class Client {
   async settle (): Promise<void> {
     await this.ask({ type: 'ping' })
   }
+}
+
+/** A heartbeat that stays fresh: without another live process a bus sends nothing. */
+export async function keepAlive (app: FastifyInstance, instance: string): Promise<void> {
+  await sql`insert into tenantry.realtime_instances values (${instance}::uuid, clock_timestamp() + interval '1 hour')`.execute(app.db)
 }

@@ -11,7 +11,7 @@ import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { until } from '../../helpers/until.js'
 import { openProxy } from '../../lib/database/proxy.js'
-import { open } from './app.js'
+import { keepAlive, open } from './app.js'
 
 interface Heard {
   readonly bus: RoomBus
@@ -37,6 +37,7 @@ async function made (t: Test, app: FastifyInstance, url: string | null): Promise
   const bus = url === null ? fallback(listener) : await createRedisBus({ ...parts, url, listener, fallback, missed: () => missed++ })
   t.teardown(() => bus.close())
   await bus.open()
+  await keepAlive(app, parts.instance)
   await bus.hear()
   return { bus, heard, missed: () => missed }
 }

@@ -26,7 +26,7 @@ test('an expired token ends its connection while the key of another connection c
     recorder: createRecorder({ store: createRecordedStore(app.db), schema: 'public', retentionSeconds: 1, lost: () => {}, log }),
     rooms: createRooms({
       store: createMemberStore(app.db, (tenant) => engine.kyselyFor(tenant), randomUUID()),
-      bus: { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} },
+      bus: { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => true, close: async () => {} },
       plans: plansOf(app),
       isLimited: () => false,
       maxMessageBytes: 1000,

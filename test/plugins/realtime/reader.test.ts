@@ -11,7 +11,7 @@ import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
 import { gate } from '../../helpers/gate.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
-import { open } from './app.js'
+import { keepAlive, open } from './app.js'
 
 interface Sent {
   readonly tenant: string
@@ -242,6 +242,7 @@ test('a process polls for room messages from its first member to its last', asyn
   }
   const [never, ended, live] = [bus({ statements: 0 }), bus({ statements: 0 }), bus({ statements: 0 })]
   for (const each of [never, ended, live]) await each.bus.open()
+  await keepAlive(app, crypto.randomUUID())
   await Promise.all([ended.bus.hear(), live.bus.hear()])
   live.bus.send(tenantRef('acme'), { kind: 'presence', room: 'first' })
   await until('it is received', () => ended.heard.length === 1)

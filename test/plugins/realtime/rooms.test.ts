@@ -32,6 +32,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
     rest: () => {},
     send: (_tenant, event) => {
       events.push(event)
+      return true
     },
     close: async () => {}
   }
