@@ -12,10 +12,10 @@ export function createMirroredStore (
   second: ObjectStore,
   onFailure: (error: unknown, key: string) => void
 ): MirroredStore {
-  async function copyBetween (from: ObjectStore, to: ObjectStore, key: string, contentType: string): Promise<boolean> {
+  async function copyBetween (from: ObjectStore, to: ObjectStore, key: string, contentType: string, hasToken?: boolean): Promise<boolean> {
     const bytes = await from.get(key)
     if (bytes === null) return false
-    await to.put(key, bytes, contentType)
+    await to.put(key, bytes, contentType, hasToken)
     return true
   }
 
@@ -33,9 +33,9 @@ export function createMirroredStore (
   }
 
   return {
-    async put (key, bytes, contentType) {
-      const size = await first.put(key, bytes, contentType)
-      await copyBetween(first, second, key, contentType).catch((error: unknown) => onFailure(error, key))
+    async put (key, bytes, contentType, hasToken) {
+      const size = await first.put(key, bytes, contentType, hasToken)
+      await copyBetween(first, second, key, contentType, hasToken).catch((error: unknown) => onFailure(error, key))
       return size
     },
     get: (key, range) => either((store) => store.get(key, range)),

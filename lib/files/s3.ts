@@ -6,8 +6,10 @@ import { lookupForSocket } from '../concurrency/shared-lookup.js'
 import { failure } from '../errors.js'
 import type { S3 } from '../schema/files.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
+import { createUploadPlaces, inBlocks, takePlace } from './upload-memory.js'
 
-const partSize = 8_388_608 // bytes per part of an upload: two are in memory, and an upload has at most 10,000
+const partSize = 5_242_880 // bytes per part of an upload, the minimum of S3. An upload has at most 10,000
+const smallSize = 262_144 // bytes of an upload that needs no place
 const connectionTimeout = 5_000 // ms
 const silentMs = 30_000 // without a byte
 const maxSockets = 1_000
@@ -52,29 +54,29 @@ export async function createS3Store (
   const client = createClient()
   // A download holds its connection for as long as its caller reads. Other operations must not wait for it.
   const downloads = createClient()
+  const places = createUploadPlaces()
   const at = (key: string) => ({ Bucket: bucket, Key: checkKey(key) })
 
   return {
-    async put (key, bytes, contentType) {
+    async put (key, bytes, contentType, hasToken = true) {
+      const [tenant = ''] = checkKey(key).split('/', 1)
+      let place: ReturnType<typeof takePlace> | undefined
       let size = 0
       let sourceError: unknown
-      let isSuspended = false
       async function * counted () {
         try {
           for await (const chunk of bytes) {
             if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must contain bytes')
             size += chunk.length
-            isSuspended = true
+            if (size > smallSize) await (place ??= takePlace(places, tenant, hasToken, bytes)).ready
             yield chunk
-            isSuspended = false
           }
         } catch (error) {
-          // A failed upload throws its own error into the suspended generator.
-          if (!isSuspended) sourceError = error
+          sourceError = error
           throw error
         }
       }
-      const params = { ...at(key), Body: Readable.from(counted(), { objectMode: false }), ContentType: contentType }
+      const params = { ...at(key), Body: Readable.from(inBlocks(counted()), { objectMode: false }), ContentType: contentType }
       // The iteration reports errors of the source. A failed upload also ends the source, with an error that does not come from it.
       bytes.on('error', () => {})
       try {
@@ -82,6 +84,8 @@ export async function createS3Store (
       } catch (error) {
         bytes.destroy()
         throw sourceError ?? translate(error)
+      } finally {
+        place?.release()
       }
       return size
     },
@@ -143,6 +147,7 @@ export async function createS3Store (
 
     async close () {
       isClosed = true
+      places.close()
       client.destroy()
       downloads.destroy()
     }

@@ -27,10 +27,16 @@ export type Signing =
   | { readonly method: 'GET', readonly seconds: number, readonly contentType: string, readonly contentDisposition: string }
   | { readonly method: 'PUT', readonly seconds: number, readonly contentType: string, readonly size: number }
 
-/** Objects never change. Every method rejects with `storageUnavailable` if the store fails; `put` with `storageFull` if it is full. */
+/**
+ * Objects never change. Every method rejects with `storageUnavailable` if the store fails; `put` with `storageFull` if it is full, and with
+ * `uploadsBusy` if too many uploads of the tenant are in memory.
+ */
 export interface ObjectStore {
-  /** Stores the bytes and resolves with their number. The object appears when all bytes are stored; a failed stream leaves nothing. */
-  put(key: string, bytes: Readable, contentType: string): Promise<number>
+  /**
+   * Stores the bytes and resolves with their number. The object appears when all bytes are stored; a failed stream leaves nothing.
+   * `hasToken`: false for the upload of a caller without a token, which takes no memory from uploads of the tenant's own callers.
+   */
+  put(key: string, bytes: Readable, contentType: string, hasToken?: boolean): Promise<number>
   /** The bytes, or the range's bytes; null if there is no such object. The caller must read the stream to its end, or destroy it. */
   get(key: string, range?: ByteRange): Promise<Readable | null>
   /** null if there is no such object. */

@@ -125,7 +125,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
         if (part !== undefined) refuseOtherTypes(`The part "${part.name}"`, part.types, contentType)
       }
       const intake = new Intake({ limit, hold, expected, declaredType, judge })
-      await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? ''))
+      await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? '', by.sub !== ''))
       return { id, size: intake.size, sha256: intake.sha256, contentType: intake.contentType, hold }
     } catch (error) {
       await discard(tenant.id, { id, hold })
