@@ -64,7 +64,7 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
         if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'locked' })
         throw error
       })
-      const session = user === null ? null : await entered(user)
+      const session = user === null ? null : await entered(user).catch(unlessEnded)
       // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
       if (user === null || session === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
@@ -129,4 +129,10 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
       return await opened(user, ['pwd'])
     }
   }
+}
+
+/** The user was disabled or deleted, or got another role, since its password was checked. */
+function unlessEnded (error: unknown): null {
+  if (isFailure(error, 'tokenInvalid')) return null
+  throw error
 }

@@ -59,10 +59,10 @@ export interface SessionUser {
 
 export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    /** Adds a session; false if there is no such user. */
+    /** Adds a session; false if there is no such active user with the role. */
     async insert (
       writer: SystemTransaction,
-      userId: string,
+      { id: userId, role }: Pick<SessionUser, 'id' | 'role'>,
       { tenant, session, secret, own }: RefreshToken,
       amr: readonly string[],
       until: Date
@@ -74,7 +74,7 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
         )
         insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at)
         select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
-        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid returning 1`.execute(writer)
+        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid and status = 'active' and role = ${role} returning 1`.execute(writer)
       return rows.length > 0
     },
 

@@ -51,7 +51,7 @@ export type EndUser = (userId: string, end: 'tokens' | 'sessions', kept?: Claims
 export interface Sessions {
   /**
    * Opens a session of a user of this server: a token as from `open`, and a refresh token. Waits for running ends of sessions. Throws
-   * `tokenInvalid` if the user does not exist, or if the partial token has ended.
+   * `tokenInvalid` unless the user is active and has the role, and if the partial token has ended.
    */
   begin(user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
   /**
@@ -231,7 +231,7 @@ export function createSessions (
         await store.waitForEnds(writer, tenant)
         const sequence = await store.sequence(writer, tenant, subjectOf(user.id))
         if (partial !== undefined && !isAfter(partial, sequence, now())) throw tokenInvalid()
-        if (!await refreshTokens.insert(writer, user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
+        if (!await refreshTokens.insert(writer, user, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
         return signedFor(user, amr, sequence, refreshToken)
       })
     },

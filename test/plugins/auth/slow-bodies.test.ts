@@ -1,15 +1,13 @@
 /** Requests whose body arrives long after their headers. */
 import type { FastifyInstance } from 'fastify'
-import Fastify from 'fastify'
 import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
-import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { testApp, type TestPlugins, type Who } from '../../helpers/app.js'
 import { type HeldRequest, holdRequest } from '../../helpers/held-request.js'
 import { secretToken } from '../../helpers/log-scan.js'
-import { closeWithTest, listen } from '../../helpers/server.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { listen } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { type Ask, refused, type Reply } from '../../http/caller.js'
 import { makeKey } from '../api-keys/key.js'
@@ -173,18 +171,19 @@ test('a body within a second is not checked again', async (t) => {
 test('in an app with the plugin auth alone, a token that expires before the end of a slow body is refused', async (t) => {
   let ahead = 0
   let isReached = false
-  const app = Fastify()
-  closeWithTest(t, app)
-  await app.register(conventions)
-  await app.register(auth, { jwt: { secret: testSecret }, now: () => Date.now() + ahead })
-  app.post('/', {
-    config: { access: 'user' },
-    // An app may replace the claims.
-    onRequest: async (request) => {
-      isReached = true
-      request.auth = { sub: 'replaced' }
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, auth: { now: () => Date.now() + ahead } },
+    routes (app) {
+      app.post('/', {
+        config: { access: 'user' },
+        // An app may replace the claims.
+        onRequest: async (request) => {
+          isReached = true
+          request.auth = { sub: 'replaced' }
+        }
+      }, async ({ auth, user }) => ({ auth, user }))
     }
-  }, async ({ auth, user }) => ({ auth, user }))
+  })
   const origin = await listen(app)
   const hold = async () => {
     isReached = false

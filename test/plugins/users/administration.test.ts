@@ -375,6 +375,30 @@ test('a request that runs while its session, its role or the text of its key end
   t.equal((await rotate({ headers: { 'x-api-key': String(renewed) } })).status, 200, 'a previous key within its grace period')
 })
 
+test('a user who is disabled or gets another role before its first session gets no token', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, mails } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const admin = await as(opened, 'acme', boss)
+  const { begin } = app.sessions
+  const change = (body: object) => {
+    app.sessions.begin = async (user, ...rest) => {
+      t.equal((await admin(`PATCH /users/${user.id}`, body)).status, 200)
+      return await begin(user, ...rest)
+    }
+  }
+  for (const body of [{ status: 'disabled' }, { role: 'user' }]) {
+    await admin('POST /users/invite', { email: `${Object.keys(body).join()}@example.com`, role: 'admin' })
+    await opened.settled()
+    change(body)
+    refused(t, await ask('POST /auth/invite/accept', { body: { token: tokenOf(mails.at(-1)!), password } }), 401, 'TOKEN_INVALID')
+    app.sessions.begin = begin
+  }
+  change({ status: 'disabled' })
+  refused(t, await ask('POST /auth/register', { tenant: 'acme', body: { email, password } }), 401, 'TOKEN_INVALID')
+  t.equal((await app.db.selectFrom('tenantry.refresh_tokens').select('id').execute()).length, 1, 'the session of the administrator')
+})
+
 test("a user is invited, and accepts with the mail's link", (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
