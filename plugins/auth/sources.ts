@@ -15,7 +15,7 @@ declare module 'fastify' {
     /** Roles of the platform. Added by the plugin rbac. */
     platformRoles: RoleSource
     /** Roles of tenants. Added by the plugin tenant-rbac. */
-    tenantRoles: RoleSource
+    tenantRoles: TenantRoleSource
   }
 }
 
@@ -35,6 +35,11 @@ export interface ApiKeyOwners {
 export interface RoleSource {
   /** The permissions of the caller's role in the tenant of the request. */
   permissionsOf(auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet>
+}
+
+export interface TenantRoleSource extends RoleSource {
+  /** The permissions of the role once the tenant's roles are enabled. */
+  declaredBy?(role: string, tenant: Owner): PermissionSet | Promise<PermissionSet>
 }
 
 export type Sources = ReturnType<typeof sourcesOf>

@@ -19,12 +19,12 @@ export default definePlugin<Record<never, never>>({
   setup (app) {
     const { auth, db, engine, events, tenancy } = app
     const store = createRbacStore(db)
-    const resolved = createAsyncCache<{ readonly of: RolePermissions, readonly weight: number }, Owner>({
+    const resolved = createAsyncCache<{ readonly enabled: boolean, readonly of: RolePermissions, readonly weight: number }, Owner>({
       max: tenancy.maxRemembered,
       weight: { max: maxWeight, of: ({ weight }) => weight },
       async load (tenant) {
         const config = await store.read(tenant)
-        return { of: resolveRoles(config), weight: weightOf(config) }
+        return { enabled: config.enabled, of: resolveRoles(config), weight: weightOf(config) }
       }
     })
 
@@ -33,8 +33,9 @@ export default definePlugin<Record<never, never>>({
       permissionsOf ({ role, api_key: apiKey }, tenant) {
         // A key has its scopes and no role, not even the default role.
         if (tenant === undefined || apiKey !== undefined) return noPermissions
-        return whenKnown(resolved.get(tenant), ({ of }) => of(role))
-      }
+        return whenKnown(resolved.get(tenant), ({ enabled, of }) => enabled ? of(role) : noPermissions)
+      },
+      declaredBy: (role, tenant) => whenKnown(resolved.get(tenant), ({ of }) => of(role))
     })
 
     listen(app, events, {

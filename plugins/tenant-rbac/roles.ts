@@ -66,12 +66,11 @@ function * withParents (roles: RbacConfig['roles'], name: string | null): Genera
   for (let role = roles.get(name ?? ''); role !== undefined; role = roles.get(role.parentRole ?? '')) yield role
 }
 
-/** The permissions of the role that a token names, including its parents'. */
+/** The permissions of the role that a token names, including its parents', if the roles are enabled. */
 export type RolePermissions = (role: string | undefined) => PermissionSet
 
 /** Resolved once. Memory grows with the declared permissions, not with the inherited ones. */
-export function resolveRoles ({ enabled, defaultRole, roles }: RbacConfig): RolePermissions {
-  if (!enabled) return () => noPermissions
+export function resolveRoles ({ defaultRole, roles }: RbacConfig): RolePermissions {
   const resolved = new Map<string, PermissionSet>()
   for (const start of roles.keys()) {
     const missing: Role[] = []

@@ -12,7 +12,7 @@ import { optional } from '../../lib/plugin/define.js'
 import { hourMs } from '../../lib/time/spans.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import type { Author } from '../auth/actor.js'
-import { requireGrant } from '../auth/permissions.js'
+import { noPermissions, requireGrant, unionOf } from '../auth/permissions.js'
 import { linkLife, type LinkToken } from '../mail/links.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import { requirePresent } from '../sessions/present.js'
@@ -32,6 +32,7 @@ export type UserAdministration = ReturnType<typeof createUserAdministration>
 export function createUserAdministration (app: FastifyInstance, store: UserStore, now: () => number) {
   const { auth, engine: { kyselyFor: dbFor }, sessions, users } = app
   const mail = optional(app, 'mail')()
+  const tenantRoles = optional(app, 'tenantRoles')
   const attempts = createAttemptLimiter(dbFor, now)
   const at = () => new Date(now())
 
@@ -41,10 +42,12 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     return user
   }
 
-  /** Throws `grantExceeds` unless the author holds all permissions of the role. */
+  /** Throws `grantExceeds` unless the author holds all permissions of the role, also those that are disabled now. */
   async function requireRole ({ held }: Author, tenant: Owner, id: string, role: string): Promise<void> {
     if (role === 'admin') return requireGrant(held, ['*'])
-    requireGrant(held, (await auth.permissionsOf({ sub: id, role, tenant_id: tenant }, tenant)).values())
+    const given = await auth.permissionsOf({ sub: id, role, tenant_id: tenant }, tenant)
+    const declared = await tenantRoles()?.declaredBy?.(role, tenant) ?? noPermissions
+    requireGrant(held, unionOf([given, declared]).values())
   }
 
   /**

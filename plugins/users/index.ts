@@ -21,6 +21,7 @@ export type UsersOptions = ClockOption
 export default definePlugin<UsersOptions>({
   name: 'users',
   dependencies: ['database'],
+  optional: ['tenant-rbac'],
   after: ['mail'],
   routeDependencies: ['auth', 'tenancy', 'sessions'],
   options: { now: callback },

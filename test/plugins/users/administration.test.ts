@@ -173,6 +173,24 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
   )
 })
 
+test("a caller cannot give a role that exceeds its permissions while the tenant's roles are disabled", async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const ada = await addUser(app, 'acme', email)
+  const owner = await addUser(app, 'acme', 'owner@example.com', 'owner')
+  const admin = await as(opened, 'acme', boss)
+  const roles = [{ name: 'base', permissions: ['*'] }, { name: 'owner', permissions: [], parentRole: 'base' }, { name: 'clerk', permissions: ['users:write'] }]
+  t.equal((await admin('PUT /tenant/rbac', { enabled: false, roles })).status, 200)
+  const made = await admin('POST /tenant/api-keys', { name: 'k', scopes: ['users:write'] })
+  const headers = { 'x-api-key': secretText(String(made.body['key']), 'an API key') }
+  refused(t, await ask(`PATCH /users/${ada}`, { headers, body: { role: 'owner' } }), 403, 'GRANT_EXCEEDS')
+  refused(t, await ask('POST /users/invite', { headers, body: { email: 'friend@example.com', role: 'owner' } }), 403, 'GRANT_EXCEEDS')
+  refused(t, await ask(`PATCH /users/${owner}`, { headers, body: { status: 'disabled' } }), 403, 'GRANT_EXCEEDS', 'a user with such a role')
+  t.equal((await ask(`PATCH /users/${ada}`, { headers, body: { role: 'clerk' } })).status, 200, 'a role that the caller may give')
+  t.equal((await ask(`PATCH /users/${ada}`, { headers, body: { role: 'unknown' } })).status, 200, 'a role without permissions')
+})
+
 test("a user's assigned roles count for any spelling of its id", async (t) => {
   const { app, as } = await testApp(t, {
     engine: await postgresSection(t),
