@@ -12,6 +12,9 @@ const job = 'billing.depart'
 // The last try is days after the first.
 const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const
 
+// s between two jobs: a provider's search finds a new subscription after a minute, in an outage after an hour.
+const secondAfter = 7200
+
 /** @param now the clock, in milliseconds since 1970 */
 export function cancelForDeleted (
   { db, queue, tenants }: FastifyInstance,
@@ -38,7 +41,11 @@ export function cancelForDeleted (
       }
     }
   })
-  tenants.onRemoval((tenant, transaction) => queue.send(job, { tenant: platformRef, data: { tenant, deletedAt: now() } }, transaction))
+  tenants.onRemoval(async (tenant, transaction) => {
+    const sent = { tenant: platformRef, data: { tenant, deletedAt: now() } }
+    await queue.send(job, sent, transaction)
+    await queue.send(job, { ...sent, delay: secondAfter }, transaction)
+  })
 }
 
 /** A tenant that was created with the id meanwhile keeps its own subscriptions. */

@@ -217,6 +217,11 @@ async function departs (t: Test, opened: Opened): Promise<void> {
       )).length === 1
   )
   t.equal(world.charges(subscription), 1)
+  t.equal(
+    (await query("select from tenantry_queue.job where data->>'task' = 'billing.depart' and start_after > now() + interval '1 hour'")).length,
+    1,
+    'a later job finds a subscription that a search of the provider did not show yet'
+  )
 }
 
 async function owes (t: Test, opened: Opened): Promise<void> {
