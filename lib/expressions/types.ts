@@ -53,6 +53,8 @@ export interface Scope {
   readonly trace?: TraceContext | null
   /** The number of webhooks that led to the request. Default: 0. */
   readonly depth?: number
+  /** The address of a caller without a tenant, whose turns long work takes. Default: the work is the server's own. */
+  readonly ip?: string | undefined
 }
 
 /** The source of a template's value. */

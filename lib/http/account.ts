@@ -13,7 +13,11 @@ export interface AccountCall extends Pick<FastifyRequest, 'auth' | 'ip'> {
 /** The tenant of the token, or else the address, so that a caller without a token cannot use up a tenant's share. */
 export function accountOf ({ auth, tenant, ip }: AccountCall, trustsHeader: boolean): string {
   const id = auth?.tenant_id ?? (trustsHeader ? tenant?.id : undefined)
-  return id === undefined ? addressAccount(addressKey(ip)) : tenantAccount(tenantIdOf(id))
+  return id === undefined ? accountOfAddress(ip) : tenantAccount(tenantIdOf(id))
+}
+
+export function accountOfAddress (ip: string | undefined): string {
+  return addressAccount(addressKey(ip))
 }
 
 /** The address of a caller without a token; undefined if the caller counts for its tenant. */

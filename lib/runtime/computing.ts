@@ -1,7 +1,8 @@
 /** Work of a request that may hold the event loop: computing values, and reading or copying long texts. It takes turns of the tenant. */
-import { createYielder } from '../concurrency/event-loop-yielder.js'
+import { createYielder, turns, type Yielder } from '../concurrency/event-loop-yielder.js'
 import type { Engine } from '../database/engine.js'
 import type { Scope } from '../expressions/types.js'
+import { accountOfAddress } from '../http/account.js'
 import { noTenant } from '../identity/tenant-ref.js'
 
 /** Characters of a result, which take a millisecond to read if they contain many keys. */
@@ -19,19 +20,28 @@ export interface Turns {
 export const unrefused: Turns = { memory: null, waits: true }
 export const inTransaction: Turns = { memory: null, waits: false }
 
+/** The tenant of the work, or else the address of its caller. */
+type Worker = Pick<Scope, 'tenant' | 'ip'>
+
 interface Computing {
-  readonly tenant: Scope['tenant']
+  readonly worker: Worker
   /** Characters of the text that is read. */
   readonly length: number
   readonly turns: Turns
 }
 
+export function yielderOf ({ tenant, ip }: Worker): Yielder {
+  // Without the plugin tenancy, a request has no member `tenant`.
+  const id = tenant?.id
+  return id !== undefined || ip === undefined ? createYielder(id) : turns.yielder(accountOfAddress(ip))
+}
+
 /** Runs the work in a turn of the tenant. Rejects with `responsesBusy` if the requests of the tenant keep too many results. */
-export async function inTurn<Result> ({ tenant, length, turns }: Computing, work: () => Result): Promise<Result> {
-  const yielder = createYielder(tenant?.id)
-  if (!turns.waits) yielder.begin()
+export async function inTurn<Result> ({ worker, length, turns: { memory, waits } }: Computing, work: () => Result): Promise<Result> {
+  const yielder = yielderOf(worker)
+  if (!waits) yielder.begin()
   else if (yielder.shouldYield()) {
-    const held = turns.memory?.hold(tenant?.id ?? noTenant)
+    const held = memory?.hold(worker.tenant?.id ?? noTenant)
     held?.text(length)
     try {
       held?.requireRoom()

@@ -38,7 +38,7 @@ export function guardingOf (
   return async (scope) => {
     await source.access.requirePermissions(request, read.permissions)
     if (isLongValidation(read.request, request)) {
-      await inTurn({ tenant: request.tenant, length: 0, turns: unrefused }, () => read.request.validate(asked))
+      await inTurn({ worker: request, length: 0, turns: unrefused }, () => read.request.validate(asked))
     } else read.request.validate(asked)
     const readScope = { ...scope, ...asked, secrets: await secretsFor(read, source, request), events: false }
     return {

@@ -63,7 +63,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 
   #inTurn (work: () => void): Promise<void> {
-    return inTurn({ tenant: this.request.tenant, length: 0, turns: unrefused }, work)
+    return inTurn({ worker: this.request, length: 0, turns: unrefused }, work)
   }
 
   /** Throws `forbidden` for a caller without the route's permissions. */
@@ -260,6 +260,7 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     // Only webhook routes read it.
     payload: request.body,
     trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers),
-    depth: request.signed === true ? depthOf(request.headers) : 0
+    depth: request.signed === true ? depthOf(request.headers) : 0,
+    ip: request.tenant?.id === undefined ? request.ip : undefined
   }
 }

@@ -2,7 +2,6 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { isLongRequest } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
-import { createYielder } from '../concurrency/event-loop-yielder.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
 import { failure, isFailure } from '../errors.js'
@@ -15,7 +14,7 @@ import type { RouteReply } from '../http/route-reply.js'
 import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
-import { inTransaction, inTurn, longResult, type Turns, unrefused } from './computing.js'
+import { inTransaction, inTurn, longResult, type Turns, unrefused, yielderOf } from './computing.js'
 import type { Once } from './idempotency.js'
 import { atInputPointers } from './input-pointers.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
@@ -71,7 +70,7 @@ async function run (
   let body: string | undefined
   const isWhole = (writes || form !== null) && !calls
   const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
-  const turn = { tenant: scope.tenant, length: 0, turns }
+  const turn = { worker: scope, length: 0, turns }
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})
   const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
@@ -180,7 +179,7 @@ function bodyOf (route: CompiledRoute, result: Result, scope: Scope, turns: Turn
   const isCopied = length >= longResult || isLongRequest(scope.headers) || integrations.length > 0
   const mayTakeLong = transform !== null || (response !== null && isCopied)
   if (!mayTakeLong) return makeBody(route, result, scope, last)
-  return inTurn({ tenant: scope.tenant, length, turns }, () => makeBody(route, result, scope, last))
+  return inTurn({ worker: scope, length, turns }, () => makeBody(route, result, scope, last))
 }
 
 function makeBody (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null): string {
@@ -242,7 +241,7 @@ async function resultOf (
   if (stores.held !== undefined) count(result.text, query, route, stores.held)
   if (route.readsResults) {
     const { text } = result
-    const turn = { tenant: scope.tenant, length: text.length, turns: stores.turns }
+    const turn = { worker: scope, length: text.length, turns: stores.turns }
     scope.results[query.key] = text.length < longResult ? parseResult(text) : await inTurn(turn, () => parseResult(text))
   }
   return result
@@ -256,7 +255,7 @@ function count ({ length }: string, { write }: RouteQuery, { readsResults }: Com
 }
 
 async function rowsOf (query: CompiledQuery, scope: Scope, { sql, turns }: Stores): Promise<Result> {
-  const turn = { tenant: scope.tenant, length: 0, turns }
+  const turn = { worker: scope, length: 0, turns }
   const bound = isLongRequest(scope.headers) ? await inTurn(turn, () => query.bind(scope)) : query.bind(scope)
   let text
   try {
@@ -324,7 +323,7 @@ async function runIntegrations (
   let last: LastCall | null = null
   for (const { key, condition, call, expansionGuard } of route.integrations) {
     if (condition !== null) {
-      const yielder = createYielder(scope.tenant?.id)
+      const yielder = yielderOf(scope)
       if (yielder.shouldYield()) await yielder.yield()
       const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
       yielder.done()

@@ -34,16 +34,16 @@ export async function runRouteWorkflow (
     const make = () => bodyOf(start.route, id, { text: result, form }, ended, length)
     const { transform, response } = start.route
     const mayTakeLong = transform !== null || (response !== null && result.length + length >= longResult)
-    return mayTakeLong ? await inTurn({ tenant: ended.tenant, length: result.length, turns: unrefused }, make) : make()
+    return mayTakeLong ? await inTurn({ worker: ended, length: result.length, turns: unrefused }, make) : make()
   })
 }
 
 /** Members are listed, since a copy by `...` takes several times as long. */
 function withInput (
-  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null, depth }: Scope,
+  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null, depth, ip }: Scope,
   input: unknown
 ): Scope {
-  return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, depth, input }
+  return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, depth, ip, input }
 }
 
 async function enqueue (

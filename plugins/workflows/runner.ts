@@ -2,7 +2,7 @@
  * Runs the steps of a workflow: in order, with conditions, attempts, switches and parallel groups. The journal decides what is
  * stored, so that runs within a request and durable runs share this code.
  */
-import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
+import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { type Condition, expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
@@ -10,6 +10,7 @@ import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
 import type { ResultForm, Scope } from '../../lib/expressions/types.js'
 import { parseResult } from '../../lib/json/parse.js'
+import { yielderOf } from '../../lib/runtime/computing.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import type { CompiledStep, CompiledWorkflow, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import { Interrupted, type StepOutcome } from './journal.js'
@@ -58,7 +59,7 @@ function scopeOf (
   { definition: { named } }: CompiledWorkflow,
   {
     body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null,
-    depth
+    depth, ip
   }: Scope,
   steps: Record<string, unknown>
 ): Scope {
@@ -78,6 +79,7 @@ function scopeOf (
     events,
     trace,
     depth,
+    ip,
     steps
   }
 }
@@ -112,7 +114,7 @@ class Run {
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
     this.#report = expressionFaults(host.log, scope.tenant?.id ?? null, host.placeOf)
-    this.#yielder = createYielder(scope.tenant?.id)
+    this.#yielder = yielderOf(scope)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 

@@ -3,8 +3,12 @@ import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 /** Holds a tenant's long work at its yields until `end` is called, as if others had their turn. `next` lets one piece of it go on. */
-export function holdInPause (t: Test, tenant: string): { next(): void, end(): void } {
-  const held = tenantAccount(tenantIdOf(tenant))
+export function holdInPause (t: Test, tenant: string): ReturnType<typeof holdAccount> {
+  return holdAccount(t, tenantAccount(tenantIdOf(tenant)))
+}
+
+/** As `holdInPause`, for any account, such as the address of callers without a tenant. */
+export function holdAccount (t: Test, held: string): { next(): void, end(): void } {
   const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
   const waiting: (() => void)[] = []

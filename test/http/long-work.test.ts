@@ -1,7 +1,7 @@
 /** Long work of a tenant's requests waits for turns of the tenant, and does not delay other tenants. */
 import { test } from 'tap'
 import { turns } from '../../lib/concurrency/event-loop-yielder.js'
-import { holdInPause } from '../helpers/pauses.js'
+import { holdAccount, holdInPause } from '../helpers/pauses.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testServer } from '../helpers/server.js'
 import { bearer } from '../helpers/tokens.js'
@@ -150,4 +150,37 @@ test("the version for a precondition is read with a tenant's costly patterns in 
   pause.end()
   await changed
   t.equal(status, 200)
+})
+
+test('long work of callers without a tenant takes turns of their address', async (t) => {
+  const app = await testServer(t, {
+    tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, text: { type: 'text' } } } },
+    routes: [
+      { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }], response: { id: '{{results.notes.id}}' } },
+      { path: '/computed', method: 'get', queries: [{ table: 'notes', operation: 'select' }], transform: { fields: { size: 'size(item.text)' } } },
+      {
+        path: '/runs',
+        method: 'post',
+        workflow: { steps: [{ id: 'notes', type: 'database', operation: 'select', table: 'notes', condition: 'true' }] }
+      }
+    ]
+  })
+  const from = (remoteAddress: string, method: 'GET' | 'POST', url: string, payload?: object) =>
+    app.inject({ method, url, remoteAddress, ...payload !== undefined && { payload } })
+  const [busy, other] = ['192.0.2.1', '192.0.2.2'] as const
+  const pause = holdAccount(t, `address ${busy}`)
+  const ended: string[] = []
+  const long = [
+    from(busy, 'GET', '/computed'),
+    from(busy, 'POST', '/runs', {}),
+    from(busy, 'POST', '/notes', { id: 1, text: 'x'.repeat(3000) })
+  ]
+  for (const [index, one] of long.entries()) one.then(() => ended.push(`request ${index}`), () => {})
+  await until('all of them wait or have ended', () => turns.yielder(`address ${busy}`).waiting + ended.length === long.length)
+  t.strictSame(ended, [])
+  t.equal((await from(busy, 'POST', '/notes', { id: 2, text: 'x' })).statusCode, 201, 'short work does not wait')
+  t.equal((await from(other, 'GET', '/computed')).statusCode, 200, 'nor does another caller')
+  t.equal((await from(other, 'POST', '/runs', {})).statusCode, 200)
+  pause.end()
+  t.strictSame((await Promise.all(long)).map(({ statusCode }) => statusCode), [200, 200, 201])
 })
