@@ -1,5 +1,5 @@
 /** Identifies the caller of a request: reads its token or its API key, and verifies it. */
-import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
 import { failure } from '../../lib/errors.js'
@@ -15,7 +15,6 @@ import { tokenInvalid } from './errors.js'
 import type { OwnKeys } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import type { Providers } from './providers/index.js'
-import { begin, type Identification } from './renewal.js'
 import { noRevocations, type RevocationList, type Sources, tokenId } from './sources.js'
 
 /** Characters; longer tokens are refused without parsing. */
@@ -110,6 +109,38 @@ export function createVerifier (
 /** Without a key no token is valid. */
 function refuse (): never {
   throw tokenInvalid()
+}
+
+export const identification = Symbol('tenantry.auth.identification')
+export const identifiedAt = Symbol('tenantry.auth.identifiedAt')
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The identification of the request's route; null until it begins. */
+    [identification]: Identification | null
+    /** The time of the last identification. */
+    [identifiedAt]: number
+  }
+}
+
+/** The identification of a route's callers. */
+export interface Identification {
+  readonly route: RouteOptions
+  /** The clock, in milliseconds. */
+  readonly now: () => number
+}
+
+export function decorateRequests (app: FastifyInstance): void {
+  app.decorateRequest(identification, null)
+  app.decorateRequest(identifiedAt, 0)
+}
+
+/** Returns false if the request was identified before. */
+function begin (request: FastifyRequest, of: Identification): boolean {
+  const isFirst = request[identification] === null
+  request[identification] = of
+  request[identifiedAt] = of.now()
+  return isFirst
 }
 
 /** Headers that identify the caller and the tenant. Responses to the same URL vary with them. */

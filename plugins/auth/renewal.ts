@@ -1,40 +1,9 @@
 /** Checks the caller and the tenant of a request again after a slow body: both may have ended since the headers arrived. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler, RouteOptions } from 'fastify'
+import type { FastifyReply, FastifyRequest, preValidationHookHandler, RouteOptions } from 'fastify'
 import { repeatChecks } from '../../lib/plugin/pipeline.js'
+import { identification, identifiedAt } from './identification.js'
 
 const maxAge = 1000 // ms of an identity: tokens, keys, roles and tenants end on every server within this time
-
-const identification = Symbol('tenantry.auth.identification')
-const identifiedAt = Symbol('tenantry.auth.identifiedAt')
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The identification of the request's route; null until it begins. */
-    [identification]: Identification | null
-    /** The time of the last identification. */
-    [identifiedAt]: number
-  }
-}
-
-/** The identification of a route's callers. */
-export interface Identification {
-  readonly route: RouteOptions
-  /** The clock, in milliseconds. */
-  readonly now: () => number
-}
-
-export function decorateRequests (app: FastifyInstance): void {
-  app.decorateRequest(identification, null)
-  app.decorateRequest(identifiedAt, 0)
-}
-
-/** Call it when an identification begins. Returns false if the request was identified before. */
-export function begin (request: FastifyRequest, of: Identification): boolean {
-  const isFirst = request[identification] === null
-  request[identification] = of
-  request[identifiedAt] = of.now()
-  return isFirst
-}
 
 /** Identifies callers of the route again after a slow body, before the route's other hooks. */
 export function renewAfterBody (route: RouteOptions): void {
