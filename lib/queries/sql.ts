@@ -133,7 +133,8 @@ export function compileVariants<Choice = number> (
 
 /** A write without a name, because each request writes its own. */
 export function writeOnce (switches: readonly Switch[], write: Writer, scope: Scope, input: Input): Bound {
-  const { statement, binders } = writeVariant(write, switches.filter((each) => each(scope, input)), undefined, { origin: null, isRead: false })
+  const on = switches.filter((each) => each(scope, input))
+  const { statement, binders } = writeVariant(write, on, undefined, { origin: null, isRead: false })
   return { statement, values: bindAll(binders, scope, input) }
 }
 

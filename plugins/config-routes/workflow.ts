@@ -40,7 +40,10 @@ export async function runRouteWorkflow (
 
 /** Members are listed, since a copy by `...` takes several times as long. */
 function withInput (
-  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null, depth, ip }: Scope,
+  {
+    body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events = false, trace = null, depth,
+    ip
+  }: Scope,
   input: unknown
 ): Scope {
   return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, depth, ip, input }
