@@ -1,9 +1,9 @@
 /** Compiles one field of a field map to JSON Schema. */
 import { messageOf } from '../errors.js'
-import { compilePattern, type LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { type FaultList, pointerTo } from '../schema/faults.js'
 import type { Field } from '../schema/route.js'
+import { compilePattern, type LinearPattern } from '../validation/linear-pattern.js'
 import { isOfType } from '../validation/types-and-formats.js'
 
 export interface FieldContext {

@@ -5,12 +5,12 @@
  */
 import type { ErrorObject } from 'ajv'
 import { oncePerObject } from '../cache/weak-memo.js'
-import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { compareNumbers, type Exact, ExactNumber, isInteger, numberIn } from '../json/exact-number.js'
 import { isRecord, lengthOf } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
+import type { LinearPattern } from '../validation/linear-pattern.js'
 import { formatTests, isOfTypes } from '../validation/types-and-formats.js'
 import { isSmall } from '../validation/validator.js'
 

@@ -1,12 +1,12 @@
 /** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import { failure } from '../errors.js'
-import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { CompiledRequest, JsonSchema, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Field, RequestRules } from '../schema/route.js'
+import type { LinearPattern } from '../validation/linear-pattern.js'
 import { type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
 import { type FieldContext, objectSchema } from './request-field.js'
 import { CheckBudget, createPartValidator, type PartValidator } from './request-validator.js'

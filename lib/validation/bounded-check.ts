@@ -3,9 +3,9 @@
  * work without a bound, so the check counts its steps. It generates no code: ajv takes half a millisecond per field to compile.
  */
 import type { ErrorObject } from 'ajv'
-import { compilePattern, type LinearPattern } from '../expressions/linear-pattern.js'
 import { isRecord } from '../json/plain-value.js'
 import { membersIn, pointerTo } from '../schema/faults.js'
+import { compilePattern, type LinearPattern } from './linear-pattern.js'
 import { rules, type Schema, type SchemaWalk } from './schema-rules.js'
 
 const maxSteps = 1_000_000 // about 50 ms

@@ -1,8 +1,8 @@
 /** Compiles the syntax tree of an expression to closures. The library only parses and checks the text: its functions have no budget. */
 import type { ASTNode } from '@marcbachmann/cel-js'
+import { compilePattern } from '../../validation/linear-pattern.js'
 import { toJson } from '../expression-result.js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
-import { compilePattern } from '../linear-pattern.js'
 import { toText } from '../template.js'
 import { calculate, negate, sum } from './arithmetic.js'
 import { access, bind, hasMember, isIn, listOf, map, mapOf, quantifiers } from './containers.js'

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { compileRequest, type RequestRoute } from '../../../lib/compiler/request.js'
 import { TenantryError } from '../../../lib/errors.js'
-import { recentPatterns } from '../../../lib/expressions/linear-pattern.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import type { RequestRules } from '../../../lib/schema/route.js'
+import { recentPatterns } from '../../../lib/validation/linear-pattern.js'
 
 const plain: RequestRoute = { params: [], paginated: false, hardDelete: false }
 
