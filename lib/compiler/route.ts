@@ -3,7 +3,7 @@ import type { TableUse } from '../cache/store.js'
 import { faultsOfRoute } from '../document/webhook-routes.js'
 import { compileExpansionGuard, type ExpansionGuard } from '../expressions/expansion-guard.js'
 import { unknownResult } from '../expressions/known-members.js'
-import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
+import { optionalSecretsOf, secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
 import type { CompiledRequest, CompiledResponse, Method, Reference, RouteQuery } from '../expressions/types.js'
 import { unique } from '../queries/table-use.js'
@@ -198,7 +198,7 @@ function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { ro
     realtime: parts.realtime,
     workflow,
     secrets: Object.freeze([...new Set([...secretKeysOf(references), ...parts.secretKeys])]),
-    optionalSecrets: optionalIn(references),
+    optionalSecrets: optionalSecretsOf(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
     writes,
@@ -259,13 +259,6 @@ function bodyMembersIn (references: readonly Reference[], workflow: CompiledRout
 
 const none: ReadonlySet<string> = new Set()
 const noPaths: RowPaths = new Map()
-
-/** The keys of secrets that serve only as overrides of settings. */
-function optionalIn (references: readonly Reference[]): ReadonlySet<string> {
-  const secrets = references.filter(({ source }) => source === 'secret')
-  const keys = secrets.filter(({ setting }) => setting === true).map(({ path }) => String(path[0]))
-  return keys.length === 0 ? none : new Set(keys.filter((key) => secrets.every(({ path, setting }) => path[0] !== key || setting === true)))
-}
 
 /** A cached response would skip the calls. */
 function checkCached ({ cache }: Route, integrations: readonly CompiledIntegration[], pointer: string, faults: FaultList): void {

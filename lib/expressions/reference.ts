@@ -45,6 +45,15 @@ export function secretKeysOf (references: readonly Reference[]): string[] {
   return [...new Set(references.flatMap(({ source, path }) => source === 'secret' ? [String(path[0])] : []))]
 }
 
+const none: ReadonlySet<string> = new Set()
+
+/** The keys of secrets that serve only as overrides of settings. */
+export function optionalSecretsOf (references: readonly Reference[]): ReadonlySet<string> {
+  const secrets = references.filter(({ source }) => source === 'secret')
+  const keys = secrets.filter(({ setting }) => setting === true).map(({ path }) => String(path[0]))
+  return keys.length === 0 ? none : new Set(keys.filter((key) => secrets.every(({ path, setting }) => path[0] !== key || setting === true)))
+}
+
 export type Reader = (scope: Scope) => unknown
 
 /** The reference of a path, or undefined after a fault. `env` is checked here and read by the caller, since it is a constant. */

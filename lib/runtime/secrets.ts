@@ -17,6 +17,12 @@ export interface Secrets {
 }
 
 const none: SecretValues = new Map()
+const noSettings: ReadonlySet<string> = new Set()
+
+/** The secrets that a part of the document can read. */
+export type SecretUses = Pick<CompiledRoute, 'secrets' | 'optionalSecrets'>
+
+type Log = Pick<RouteCall['log'], 'warn'>
 
 /** The source of the values. */
 export interface SecretSource {
@@ -50,32 +56,35 @@ export function secretsFor (
   })
 }
 
-/** The tenant's values for work outside of a request, as a use of these keys. Empty without keys or plugin, and for the platform. */
-export async function useSecrets (secrets: Secrets | null, tenant: Owner, keys: readonly string[]): Promise<SecretValues> {
-  if (keys.length === 0 || secrets === null || tenant === platformRef) return none
+/**
+ * The tenant's values for work besides routes, as a use of these keys. Empty without keys or plugin, and for the platform. Missing and
+ * expired values are logged.
+ */
+export async function useSecrets (
+  { secrets, warned }: Pick<SecretSource, 'secrets' | 'warned'>,
+  tenant: Owner,
+  uses: SecretUses,
+  log: Log
+): Promise<SecretValues> {
+  if (uses.secrets.length === 0 || secrets === null || tenant === platformRef) return none
   const values = await secrets.values(tenant)
-  secrets.accessed(tenant, keys)
-  return values
+  secrets.accessed(tenant, uses.secrets)
+  return warnOfMissing(uses, values, { overridableEnv: noSettings, warned }, { log, tenant: { id: tenant } })
 }
 
 function warnOfMissing (
-  route: CompiledRoute,
+  { secrets, optionalSecrets }: SecretUses,
   values: SecretValues,
-  { overridableEnv, warned }: SecretSource,
-  { log, tenant }: Pick<RouteCall, 'tenant' | 'log'>
+  { overridableEnv, warned }: Pick<SecretSource, 'overridableEnv' | 'warned'>,
+  { log, tenant }: { readonly log: Log, readonly tenant?: { readonly id: string } | null }
 ): SecretValues {
-  for (const key of route.secrets) {
+  for (const key of secrets) {
     const value = values.get(key)
-    if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || route.optionalSecrets.has(key)))) continue
+    if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || optionalSecrets.has(key)))) continue
     const subject = `${tenant?.id} ${key}`
     if (warned.has(subject)) continue
     warned.set(subject, true)
-    log.warn(
-      { key },
-      value === null
-        ? 'a secret of the route has expired: its value is null'
-        : 'a secret of the route is missing: its placeholder is not replaced'
-    )
+    log.warn({ key }, value === null ? 'a secret has expired: its value is null' : 'a secret is missing: its placeholder is not replaced')
   }
   return values
 }

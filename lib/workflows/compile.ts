@@ -1,7 +1,7 @@
 /** Compiles workflows into plain frozen data with closures: one, or all of a document by their names. */
 import { faultOfUrl } from '../connectors/outbound-webhook.js'
 import { compileExpansionGuard } from '../expressions/expansion-guard.js'
-import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
+import { optionalSecretsOf, secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
 import { compileValue } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
@@ -69,6 +69,7 @@ function compileParts (
     sources: readSourcesOf(references),
     references: Object.freeze(references),
     secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
+    optionalSecrets: optionalSecretsOf(references),
     tenantScoped: queries.some((query) => query.tenantScoped),
     usesTools: [...everyStep(definition.steps)].some(mayUseTools),
     calls: all.some(({ kind }) => kind === 'integration'),

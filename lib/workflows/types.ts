@@ -55,6 +55,8 @@ export interface CompiledWorkflow {
   readonly references: readonly Reference[]
   /** The keys of the secrets that it can read, without duplicates. */
   readonly secrets: readonly string[]
+  /** Those that serve only as overrides of settings. */
+  readonly optionalSecrets: ReadonlySet<string>
   /** A query reads or writes a tenant-scoped table. */
   readonly tenantScoped: boolean
   readonly calls: boolean

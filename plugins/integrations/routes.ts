@@ -5,7 +5,7 @@ import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
-import { secretKeysOf } from '../../lib/expressions/reference.js'
+import { optionalSecretsOf, secretKeysOf } from '../../lib/expressions/reference.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
@@ -15,6 +15,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
 import { optional } from '../../lib/plugin/define.js'
+import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { actorOf } from '../auth/actor.js'
 
@@ -31,6 +32,7 @@ export function integrationRoutes (app: FastifyGroup): void {
   const { integrations, engine } = app
   const findCall = createFindCall()
   const secrets = optional(app, 'secrets')
+  const warned = createWarned()
 
   app.post('/integrations/:type/:action', {
     config,
@@ -53,7 +55,8 @@ export function integrationRoutes (app: FastifyGroup): void {
     const own = tenant === platformRef ? null : await integrations.connectorsOf(tenant)
     const scope = await scopeOf(secrets(), request, tenant)
     const call = findCall(request.params, integrations.platform, own, scope)
-    if (tenant !== platformRef) secrets()?.accessed(tenant, secretKeysOf(call.references))
+    const uses = { secrets: secretKeysOf(call.references), optionalSecrets: optionalSecretsOf(call.references) }
+    await useSecrets({ secrets: secrets(), warned }, tenant, uses, request.log)
     const target = `${call.connector}.${call.action}`
     const audit = (outcome: 'success' | 'failure') =>
       writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })

@@ -124,8 +124,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     async list (tenant: Owner, { limit, offset, search }: Page & { readonly search?: string | undefined }): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
         .select([
-          'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', 'expires_at as expiresAt',
-          sql<number>`access_count::float8`.as('accessCount'), sql<string>`metadata::text`.as('metadata')
+          'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', sql<number>`access_count::float8`.as('accessCount'),
+          'expires_at as expiresAt', sql<string>`metadata::text`.as('metadata')
         ])
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
           search !== undefined,

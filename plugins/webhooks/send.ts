@@ -4,11 +4,11 @@ import { type CompiledOutboundWebhook, faultOfUrl } from '../../lib/connectors/o
 import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
-import { secretKeysOf } from '../../lib/expressions/reference.js'
+import { optionalSecretsOf, secretKeysOf } from '../../lib/expressions/reference.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import { useSecrets } from '../../lib/runtime/secrets.js'
+import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
@@ -41,6 +41,7 @@ interface Target {
 
 export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
   const values = optional(app, 'secrets')
+  const warned = createWarned()
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
@@ -57,8 +58,9 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   }
 
   async function ofWebhook (tenant: Owner, { url, secret, trusted }: CompiledOutboundWebhook): Promise<Target | string> {
-    const keys = secretKeysOf(secret === null ? url.references : [...url.references, ...secret.references])
-    const scope: Scope = { ...noScope, secrets: await useSecrets(values(), tenant, keys) }
+    const references = secret === null ? url.references : [...url.references, ...secret.references]
+    const uses = { secrets: secretKeysOf(references), optionalSecrets: optionalSecretsOf(references) }
+    const scope: Scope = { ...noScope, secrets: await useSecrets({ secrets: values(), warned }, tenant, uses, app.log) }
     const address = textOf(url, scope)
     const signing = secret === null ? await secrets.of(tenant) : textOf(secret, scope)
     if (address === null || signing === null) return 'the secret of the webhook has no value'

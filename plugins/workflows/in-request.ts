@@ -14,7 +14,7 @@ import { sendText } from '../../lib/http/send-text.js'
 import { noTenant, type Owner, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import { useSecrets } from '../../lib/runtime/secrets.js'
+import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { Workflow } from '../../lib/schema/workflow.js'
@@ -87,6 +87,7 @@ const never = new AbortController().signal
 export function createInRequest (app: FastifyInstance) {
   const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
+  const warned = createWarned()
   /** Responds with the result. `isOwn`: the workflow was compiled for this request alone. */
   return async (
     workflow: CompiledWorkflow,
@@ -96,7 +97,7 @@ export function createInRequest (app: FastifyInstance) {
     isOwn: boolean
   ): Promise<FastifyReply> => {
     const tenant = tenantOrPlatform(request.tenant)
-    const secrets = await useSecrets(secretsOf(), tenant, workflow.secrets)
+    const secrets = await useSecrets({ secrets: secretsOf(), warned }, tenant, workflow, request.log)
     const compiledBytes = isOwn ? definitionText(workflow).length * compiledSize : 0
     const { engine, workflows } = app
     const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }

@@ -7,7 +7,7 @@ import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { traceIdOf } from '../../lib/log/trace-context.js'
 import { optional } from '../../lib/plugin/define.js'
-import { useSecrets } from '../../lib/runtime/secrets.js'
+import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { everyCompiled } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import { HandedBack, type Job } from '../queue/index.js'
@@ -39,6 +39,8 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
   const { engine, tenants } = app
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
   const [secretsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'webhooks')]
+  const warned = createWarned()
+  const source = () => ({ secrets: secretsOf(), warned })
   const running = new Map<HeldRun, AbortController>()
   const results = createResultMemory()
 
@@ -75,7 +77,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     const whole = await documents.stored(id, run.definition)
     const workflow = whole ?? await documents.stored(id, run.definition, false)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null, depth: readDepth(run) }
-    const { scope, caller } = readScope(run, tenant, await useSecrets(secretsOf(), id, workflow.secrets))
+    const { scope, caller } = readScope(run, tenant, await useSecrets(source(), id, workflow, log))
     if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace.traceparent) })
     const ended = (end: RunEnd): EndedRun => ({
       end,
@@ -119,7 +121,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     const workflow = await documents.stored(id, run.definition, false)
     if (workflow === null || workflow.callback === null) return null
     const tenant = id === '' ? null : await tenants.get(id)
-    const { scope } = readScope(run, tenant, await useSecrets(secretsOf(), id, workflow.secrets))
+    const { scope } = readScope(run, tenant, await useSecrets(source(), id, workflow, log))
     return addressOf(workflow.callback, scope, log)
   }
 
