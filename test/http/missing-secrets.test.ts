@@ -18,7 +18,14 @@ test('a missing secret is logged, and does not fail the request', async (t) => {
   }, {
     engine: { provider: 'embedded' },
     tenants: ['acme'],
-    logger: { level: 'warn', stream: { write: (line: string) => void lines.push(JSON.parse(line)) } }
+    logger: {
+      level: 'warn',
+      stream: {
+        write (line: string) {
+          lines.push(JSON.parse(line))
+        }
+      }
+    }
   })
   const acme = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
   const logged = () => lines.filter(({ msg }) => msg === 'a secret is missing: its placeholder is not replaced').map(({ key }) => key)
