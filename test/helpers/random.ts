@@ -8,3 +8,13 @@ export function seededRandom (seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 }
+
+export type SeededChoices = ReturnType<typeof seededChoices>
+
+/** Whole numbers below a bound, and items of lists, that depend only on the seed. */
+export function seededChoices (seed: number) {
+  const random = seededRandom(seed)
+  const next = (below: number): number => Math.floor(random() * below)
+  const pick = <Item>(items: readonly Item[]): Item => items[next(items.length)]!
+  return { next, pick }
+}

@@ -3,6 +3,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import t from 'tap'
 import { type BoundedCheck, createBoundedCheck } from '../../../lib/validation/bounded-check.js'
+import { type SeededChoices, seededChoices } from '../../helpers/random.js'
 
 type Schema = Parameters<typeof createBoundedCheck>[0]
 
@@ -12,32 +13,20 @@ function faults (result: ReturnType<BoundedCheck>): string {
 }
 const check = (schema: Schema, value: unknown) => faults(createBoundedCheck(schema)(value))
 
-/** A small seeded random generator, so that a failure can be reproduced. */
-function generator (seed: number) {
-  let state = seed
-  const next = (below: number): number => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) & 0x7fffffff
-    return (state >> 8) % below
-  }
-  const pick = <Item>(items: readonly Item[]): Item => items[next(items.length)]!
-  return { next, pick }
-}
-type Random = ReturnType<typeof generator>
-
 const names = ['a', 'b', 'c/d', 'constructor'] as const
 const values = [null, true, 0, 1, 2, 3.5, -1, '', 'x', 'abc', 'a😀', 'me@example.com', '2026-01-31', [], {}, [1, 'x'], { a: 1 }] as const
 
-function value (random: Random, depth: number): unknown {
+function value (random: SeededChoices, depth: number): unknown {
   if (depth > 2 || random.next(2) === 0) return random.pick(values)
   if (random.next(2) === 0) return Array.from({ length: random.next(4) }, () => value(random, depth + 1))
   return members(random, () => value(random, depth + 1))
 }
 
-function members (random: Random, make: () => unknown): Record<string, unknown> {
+function members (random: SeededChoices, make: () => unknown): Record<string, unknown> {
   return Object.fromEntries(names.filter(() => random.next(2) === 0).map((name) => [name, make()]))
 }
 
-function schema (random: Random, depth: number): unknown {
+function schema (random: SeededChoices, depth: number): unknown {
   const { next, pick } = random
   if (next(15) === 0) return next(3) > 0
   if (depth > 0 && next(12) === 0) return { $ref: pick(['#/$defs/a', '#/$defs/b', '#/$defs/c~1d']) }
@@ -86,7 +75,7 @@ function schema (random: Random, depth: number): unknown {
 }
 
 t.test('accepts the values that ajv accepts', async (t) => {
-  const random = generator(7)
+  const random = seededChoices(7)
   let accepted = 0
   for (let round = 0; round < 100; round++) {
     // References go to smaller definitions, so that none refers to itself.
