@@ -11,7 +11,7 @@ import { until } from '../../helpers/until.js'
 const text = 'text/plain'
 const key = (tenant: string): string => `${tenant}/${randomUUID()}`
 
-test('downloads that nobody reads do not delay other operations', async (t) => {
+test('unread downloads do not delay other operations', async (t) => {
   let downloads = 0
   const store = await createS3Store(
     await startS3Server(t, ({ method }, response) => {

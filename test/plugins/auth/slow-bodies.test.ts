@@ -120,7 +120,7 @@ test('a permission that a role loses before the end of a slow body is refused', 
   t.same(lost.held.body['details'], lost.fresh.body['details'])
 })
 
-test('a tenant that is suspended before the end of a slow body is refused, whoever names it', async (t) => {
+test('a tenant that is suspended before the end of a slow body is refused to every kind of caller', async (t) => {
   for (const trustHeader of [false, true]) {
     const opened = await open(t, { tenancy: { trustHeader } })
     for (const headers of [bearer(admin), { 'x-tenant-id': 'acme' }]) {

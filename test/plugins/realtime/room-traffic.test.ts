@@ -19,7 +19,7 @@ test('a client is refused messages beyond the bytes of its tenant, and another t
   t.match(await send(other, 60_000), { type: 'ack' })
   t.match(await sender.ask({ type: 'ping' }), { type: 'pong' }, 'the connection stays')
   await member.settle()
-  t.equal(member.messages.filter(({ type }) => type === 'message').length, sent, 'nobody gets a refused message')
+  t.equal(member.messages.filter(({ type }) => type === 'message').length, sent, 'no member gets a refused message')
 })
 
 test('a process writes messages of rooms to the database only while another one is alive', async (t) => {
