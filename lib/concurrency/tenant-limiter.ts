@@ -1,5 +1,5 @@
 /** Limits how many requests wait for other services: a slow service occupies only its tenant's share of places, connections and memory. */
-import { isTenant, tenantIdOf, type TenantRef } from '../identity/tenant-ref.js'
+import { isTenant, type TenantRef, withoutToken } from '../identity/tenant-ref.js'
 import { FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'
 
@@ -31,8 +31,8 @@ export function createTenantLimiter (options: TenantLimiterOptions) {
   const ofAddress = new KeyCounts<string>()
 
   async function runWithoutToken<T> (tenant: TenantRef, work: () => Promise<T>, address: string): Promise<T> {
-    // No tenant's id: callers without a token have their own turns and half of the tenant's places, so that its own callers have the rest.
-    const account = tenantIdOf(`${tenant}(no token)`)
+    // They have their own turns and half of the tenant's places, so that its own callers have the rest.
+    const account = withoutToken(tenant)
     if (ofAddress.of(address) >= maxOfAddress || pending.of(account) >= maxOfTenant / 2) throw tooManyOfTenant()
     ofAddress.add(address, 1)
     pending.add(account, 1)

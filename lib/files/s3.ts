@@ -4,6 +4,7 @@ import { Agent as HttpsAgent } from 'node:https'
 import { Readable, type Readable as Stream } from 'node:stream'
 import { lookupForSocket } from '../concurrency/shared-lookup.js'
 import { failure } from '../errors.js'
+import { tenantRef } from '../identity/tenant-ref.js'
 import type { S3 } from '../schema/files.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 import { createUploadPlaces, inBlocks, takePlace } from './upload-memory.js'
@@ -68,7 +69,7 @@ export async function createS3Store (
           for await (const chunk of bytes) {
             if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must contain bytes')
             size += chunk.length
-            if (size > smallSize) await (place ??= takePlace(places, tenant, hasToken, bytes)).ready
+            if (size > smallSize) await (place ??= takePlace(places, tenantRef(tenant), hasToken, bytes)).ready
             yield chunk
           }
         } catch (error) {

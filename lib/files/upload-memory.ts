@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { finished } from 'node:stream/promises'
 import { type Account, FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { failure, retryIn } from '../errors.js'
+import { isWithoutToken, type TenantRef, withoutToken } from '../identity/tenant-ref.js'
 
 const blockSize = 65_536 // bytes
 const maxPlaces = 16 // of all tenants: 240 MB, three parts of 5 MB each
@@ -10,20 +11,17 @@ const placesOfTenant = 8 // of its own callers
 const placesWithoutToken = 4 // of its callers without a token
 const maxWait = 60_000 // ms for a place
 const retryAfter = 5 // s
-const withoutToken = '(no token)' // after the tenant's id, which contains no parenthesis
 
-export type UploadPlaces = FairSemaphore<string>
+export type UploadPlaces = FairSemaphore
 
 export function createUploadPlaces (): UploadPlaces {
-  return new FairSemaphore<string>(maxPlaces, maxWait, {
-    maxOf: (account) => account.endsWith(withoutToken) ? placesWithoutToken : placesOfTenant
-  })
+  return new FairSemaphore(maxPlaces, maxWait, { maxOf: (ref) => isWithoutToken(ref) ? placesWithoutToken : placesOfTenant })
 }
 
 /** A place for a large upload. `ready` rejects with `uploadsBusy`, or with the error of the source. */
-export function takePlace (places: UploadPlaces, tenant: string, hasToken: boolean, source: Readable) {
-  const place = new Promise<Account<string>>((resolve, reject) => {
-    places.acquire(hasToken ? tenant : `${tenant}${withoutToken}`, resolve, () => reject(failure('uploadsBusy', retryIn(retryAfter))))
+export function takePlace (places: UploadPlaces, tenant: TenantRef, hasToken: boolean, source: Readable) {
+  const place = new Promise<Account<TenantRef>>((resolve, reject) => {
+    places.acquire(hasToken ? tenant : withoutToken(tenant), resolve, () => reject(failure('uploadsBusy', retryIn(retryAfter))))
   })
   return {
     // A source without further bytes still needs the place for those that it had.

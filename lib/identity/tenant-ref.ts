@@ -13,6 +13,18 @@ export const platformRef = '' as Ref<'platform'>
 export const noTenant = '(none)' as Ref<'none'>
 export const serverRef = '(server)' as Ref<'server'>
 
+const noToken = '(no token)'
+
+/** The callers of a tenant without a token, in limits that keep room for its own callers. */
+export function withoutToken (tenant: TenantRef): TenantId {
+  return `${tenant}${noToken}` as TenantId
+}
+
+/** Whether `withoutToken` made the reference. */
+export function isWithoutToken (ref: TenantRef): boolean {
+  return ref.endsWith(noToken)
+}
+
 /** The form of a tenant's id, as a regular expression. */
 export const tenantIdPattern = '^[A-Za-z0-9_-]{1,64}$'
 const idForm = new RegExp(tenantIdPattern)
