@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTransaction } from '../../lib/database/system-tables.js'
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -104,19 +104,17 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
    * the same path. Resolves with whether the code was right.
    */
   async function attempt ({ user: { tenant, id }, row, code, action, actor }: Try, use: Use, work?: Work): Promise<boolean> {
-    await attempts.consume(codeRule, tenant, id)
+    const details = { method: code?.method ?? null, enabled: row.enabled }
+    await attempts.consume(codeRule, tenant, id).catch(async (error: unknown) => {
+      const locked = { tenant, action, actor, outcome: 'failure', details: { ...details, reason: 'locked' }, at: new Date(now()) } as const
+      if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), locked)
+      throw error
+    })
     return await dbFor(tenant).transaction().execute(async (writer) => {
       const at = new Date(now())
       const valid = await use(writer, at)
       if (valid) await work?.(writer, at)
-      await writeAudit(writer, {
-        tenant,
-        action,
-        actor,
-        outcome: valid ? 'success' : 'failure',
-        details: { method: code?.method ?? null, enabled: row.enabled },
-        at
-      })
+      await writeAudit(writer, { tenant, action, actor, outcome: valid ? 'success' : 'failure', details, at })
       if (valid) await attempts.reset(codeRule, tenant, id, writer)
       return valid
     })
