@@ -32,6 +32,11 @@ interface Current {
   readonly refresh: string | null
 }
 
+interface Kept extends Current {
+  /** The stored tokens that these replace: they could not be stored. null for the platform's. */
+  readonly instead: Current | null
+}
+
 /** The place of a call's tokens. */
 interface Subject {
   readonly call: CompiledCall
@@ -52,7 +57,7 @@ export function createTokens (app: FastifyInstance, now: () => number) {
   const secrets = optional(app, 'secrets')
   const leases = createLeases(app.engine.kyselyFor)
   /** The platform's, and those of tenants that could not be stored. */
-  const kept = new LRUCache<string, Current>(lruOptions(maxRemembered))
+  const kept = new LRUCache<string, Kept>(lruOptions(maxRemembered))
   /** The due time of a token, in ms. */
   const due = new LRUCache<string, { readonly access: string, readonly at: number }>(lruOptions(maxRemembered))
   const renewals = new Map<string, Promise<string>>()
@@ -64,9 +69,18 @@ export function createTokens (app: FastifyInstance, now: () => number) {
   }
 
   async function currentOf (subject: Subject): Promise<Current> {
-    const { oauth2, owner, id } = subject
+    const { owner, id } = subject
     const inMemory = kept.get(id)
-    if (inMemory !== undefined) return inMemory
+    if (inMemory !== undefined && owner === null) return inMemory
+    const stored = await storedOf(subject)
+    // A secret that the tenant has changed since counts more.
+    if (inMemory !== undefined && isSame(inMemory.instead, stored)) return inMemory
+    kept.delete(id)
+    return stored
+  }
+
+  async function storedOf (subject: Subject): Promise<Current> {
+    const { oauth2, owner } = subject
     const inside = await scopeOf(subject)
     const stored = (key: string) => owner === null ? null : textOf(inside.secrets.get(key))
     return {
@@ -109,7 +123,8 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     const granted = await ask(subject, current)
     kept.set(subject.id, {
       access: granted.access,
-      refresh: subject.oauth2.refreshToken === null ? null : granted.refresh ?? current.refresh
+      refresh: subject.oauth2.refreshToken === null ? null : granted.refresh ?? current.refresh,
+      instead: null
     })
     due.set(subject.id, { access: granted.access, at: dueOf(granted) ?? Infinity })
     return granted.access
@@ -127,12 +142,13 @@ export function createTokens (app: FastifyInstance, now: () => number) {
         const isOld = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(tokenHash(old)))
         const newer = isOld ? null : await storedToken(subject, old)
         if (newer !== null) return newer
-        const granted = await ask(subject, await currentOf(subject))
+        const used = await currentOf(subject)
+        const granted = await ask(subject, used)
         const renewAt = dueOf(granted)
         // Before the token itself, so that its readers know its due time.
         const noted = { tokenHash: tokenHash(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) }
         await leases.note(owner, key, holder, noted)
-        await store(subject, owner, granted)
+        await store(subject, owner, used, granted)
         due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
         return granted.access
       } finally {
@@ -187,20 +203,28 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     }
   }
 
-  /** The refresh token first: without it nothing can be renewed; without the access token, another renewal follows. */
-  async function store (subject: Subject, owner: Owner, { access, refresh }: GrantedToken): Promise<void> {
+  /**
+   * The refresh token first: without it nothing can be renewed; without the access token, another renewal follows. Stores nothing if the
+   * tenant has changed or deleted the tokens that the renewal used.
+   */
+  async function store (subject: Subject, owner: Owner, used: Current, { access, refresh }: GrantedToken): Promise<void> {
     const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
     const before = await currentOf(subject)
+    if (!isSame(before, used)) return
+    let stored = await storedOf(subject)
     const renewed = subject.oauth2.refreshToken === null ? null : refresh
     try {
       const service = secrets()
-      if (renewed !== null && renewed !== before.refresh) await service?.put(owner, { key: refreshTokenKey, value: renewed }, noActor)
+      if (renewed !== null && renewed !== before.refresh) {
+        await service?.put(owner, { key: refreshTokenKey, value: renewed }, noActor)
+        stored = { ...stored, refresh: renewed }
+      }
       await service?.put(owner, { key: accessTokenKey, value: access }, noActor)
       kept.delete(id)
     } catch (err) {
       log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
       // For example beyond the plan: this process continues with the token in memory, as long as the tenant exists.
-      if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed ?? before.refresh })
+      if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed ?? before.refresh, instead: stored })
     }
   }
 
@@ -237,6 +261,10 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       for (const id of [...kept.keys()]) if (id.startsWith(`${tenant} `)) kept.delete(id)
     }
   }
+}
+
+function isSame (one: Current | null, other: Current): boolean {
+  return one?.access === other.access && one.refresh === other.refresh
 }
 
 /**

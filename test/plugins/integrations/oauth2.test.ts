@@ -25,6 +25,8 @@ interface Service {
   readonly grants: string[]
   /** Refresh tokens that were used twice, for which real servers revoke the authorization. */
   reused: number
+  /** Runs before the token server responds. */
+  meanwhile?: () => Promise<void>
 }
 
 async function service (t: Test, client: Service['client'] = 'header'): Promise<Service> {
@@ -43,6 +45,7 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
     const refresh = form.get('refresh_token')
     // Time for concurrent renewals to arrive, if there are any.
     await new Promise((resolve) => setTimeout(resolve, 50))
+    await state.meanwhile?.()
     if (form.get('grant_type') === 'refresh_token') {
       if (refresh !== null && used.has(refresh)) state.reused++
       if (refresh !== state.refresh) return refuse(400, 'invalid_grant')
@@ -198,6 +201,38 @@ test('tokens of tenants', async (t) => {
     await storeClient(first, 'wayne', { CRM_ACCESS: "another tenant's token", CRM_REFRESH: "another tenant's refresh token" })
     await t.rejects(run(first, 'wayne', crm(state)), { code: 'TENANTRY_PROVIDER_FAILED' })
     t.equal(state.api.requests.at(-1)?.headers.authorization, "Bearer another tenant's token")
+  })
+
+  await t.test('a renewal stores nothing over secrets that were changed or deleted meanwhile', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'oscorp', name: 'Oscorp', plan: 'pro' })
+    await storeClient(first, 'oscorp', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    state.meanwhile = () => storeClient(first, 'oscorp', { CRM_REFRESH: 'a refresh token of another account' })
+    t.same(await run(first, 'oscorp', crm(state)), hello)
+    t.equal(await first.secrets.get('oscorp', 'CRM_REFRESH'), 'a refresh token of another account')
+
+    await storeClient(first, 'oscorp', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    state.meanwhile = async () => {
+      for (const key of ['CRM_ACCESS', 'CRM_REFRESH']) await first.secrets.delete('oscorp', key, noActor)
+    }
+    t.same(await run(first, 'oscorp', crm(state)), hello)
+    for (const key of ['CRM_ACCESS', 'CRM_REFRESH']) t.notOk(await first.secrets.get('oscorp', key), `${key} stays deleted`)
+  })
+
+  await t.test('a token that could not be stored counts until the tenant changes its secrets', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'tyrell', name: 'Tyrell', plan: 'pro' })
+    await storeClient(first, 'tyrell', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    await sql`create function tenantry.refuse_secret() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
+    await sql`create trigger refuse_secret before update on tenantry.secrets for each row
+      when (new.tenant_id = 'tyrell' and new.version > old.version) execute function tenantry.refuse_secret()`.execute(first.db)
+    t.same(await run(first, 'tyrell', crm(state)), hello)
+    t.same(await run(first, 'tyrell', crm(state)), hello)
+    t.equal(state.grants.length, 1)
+    await sql`drop function tenantry.refuse_secret() cascade`.execute(first.db)
+    await storeClient(first, 'tyrell', { CRM_ACCESS: state.valid = 'a token of another account' })
+    t.same(await run(first, 'tyrell', crm(state)), hello)
+    t.equal(state.grants.length, 1, 'the new secret is used')
   })
 
   await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
