@@ -139,7 +139,8 @@ const twilio: Scheme = {
       (secret) => anyEqual(addresses.map((address) => createHmac('sha1', secret).update(address).update(fields).digest('base64')), given)
     )
   },
-  idOf: ({ body, url }) => idOr(undefined, url, body)
+  // The same fields in another order or encoding have the same signature.
+  idOf: (delivery) => idOr(undefined, withoutPort(delivery.url), signedFields(delivery))
 }
 
 /** The signed data beside the address; throws for a body without a signature. */
@@ -161,11 +162,17 @@ function signedFields ({ body, headers, url }: Delivery): string {
   return text
 }
 
+const address = /^(https?:\/\/)([^/?#:]+|\[[^\]]*\])(:\d+)?(.*)$/i
+
 /** With and without the port: Twilio signs either, independently of the address. */
 function addressesOf (url: string): readonly string[] {
-  const [, origin = '', host = '', port, rest = ''] = /^(https?:\/\/)([^/?#:]+|\[[^\]]*\])(:\d+)?(.*)$/i.exec(url) ?? []
+  const [, origin = '', host = '', port, rest = ''] = address.exec(url) ?? []
   const usual = origin.toLowerCase() === 'https://' ? ':443' : ':80'
   return port === undefined ? [url, origin + host + usual + rest] : [url, origin + host + rest]
+}
+
+function withoutPort (url: string): string {
+  return url.replace(address, '$1$2$4')
 }
 
 export type { Delivery, Scheme } from './scheme.js'

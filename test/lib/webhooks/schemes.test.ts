@@ -162,7 +162,20 @@ t.test('Twilio: accepts the vectors of its documentation and its libraries', asy
   t.notOk(taken('RSOYDt4T1cUTdK1PDd93/VVr8B8=', fields.replace('1234&', '1235&')))
   t.notOk(taken('RSOYDt4T1cUTdK1PDd93/VVr8B8=', fields, url.replace('foo=1', 'foo=2')))
   t.notOk(taken('RSOYDt4T1cUTdK1PDd93/VVr8B8=', fields, 'http://[/'), 'an invalid address')
-  t.not(schemes.twilio.idOf(delivery('a', {}), {}), schemes.twilio.idOf(delivery('a', {}, { url: 'https://example.com/other' }), {}))
+  t.not(schemes.twilio.idOf(delivery('', {}), {}), schemes.twilio.idOf(delivery('', {}, { url: 'https://example.com/other' }), {}))
+})
+
+t.test('Twilio: all forms and addresses with one signature have one id', async (t) => {
+  const url = 'https://mycompany.com/myapp.php?foo=1&bar=2'
+  const idOf = (body: string, address = url) =>
+    schemes.twilio.idOf(delivery(body, { 'content-type': 'application/x-www-form-urlencoded' }, { url: address }), {})
+  const id = idOf('From=%2B1+2&To=3')
+  t.equal(idOf('To=3&From=%2B1+2'), id, 'fields in another order')
+  t.equal(idOf('From=%2B1%202&To=%33'), id, 'another encoding')
+  t.equal(idOf('From=%2B1+2&To=3&To=3'), id, 'a repeated field')
+  t.equal(idOf('From=%2B1+2&To=3', url.replace('.com', '.com:443')), id, 'an address with its port')
+  t.not(idOf('From=%2B1+2&To=4'), id)
+  t.not(idOf('From=%2B1+2&To=3', url.replace('foo=1', 'foo=2')), id)
 })
 
 t.test('a generic service signs its body', async (t) => {
