@@ -52,6 +52,8 @@ export function createOutbound (
     } catch (error) {
       if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'left'
       else if (isFailure(error, 'addressRefused')) outcome = 'left'
+      // The response is too large or compressed.
+      else if (error instanceof TenantryError) outcome = 'answered'
       throw error instanceof TenantryError || signal.aborted ? error : failure('providerFailed', { cause: error })
     } finally {
       circuits.end(tenant, host, outcome)

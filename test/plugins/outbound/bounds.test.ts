@@ -290,6 +290,20 @@ test('a host that keeps failing for a tenant is blocked, then tried by one call,
   }
 })
 
+test('a response that is too large or compressed is no failure of its host', async (t) => {
+  const server = await remote(t, ({ path }, response) => {
+    if (path === '/large') response.writeHead(200, { 'content-length': maxBytes + 1 }).flushHeaders()
+    else if (path === '/gzip') response.writeHead(200, { 'content-encoding': 'gzip' }).end()
+    else response.end()
+  })
+  const app = await appOf(t)
+  for (let count = 0; count < 6; count++) {
+    t.equal(await outcome(app, `${server.origin}/large`), failed)
+    t.equal(await outcome(app, `${server.origin}/gzip`), failed)
+  }
+  t.equal(await outcome(app, server.origin), 200)
+})
+
 test('a closed plugin sends nothing more, and aborts running calls', async (t) => {
   const server = await remote(t, () => {})
   const app = await appOf(t)
