@@ -2,7 +2,7 @@
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import { ExactNumber } from '../json/exact-number.js'
 import { type Budget, ExpressionLimit } from './cel/frame.js'
-import { CelType } from './cel/values.js'
+import { CelType, chargeDigits } from './cel/values.js'
 
 const valueBytes = 16
 const memberBytes = 32
@@ -20,7 +20,7 @@ export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
     case 'number':
       return Number.isFinite(value) ? value : null
     case 'bigint':
-      return ofInt(value)
+      return ofInt(value, budget)
     case 'string':
       budget.allocate(value.length)
       return value
@@ -32,8 +32,10 @@ export function toJson (value: unknown, budget: Budget, depth = 0): unknown {
 }
 
 /** An int is a number if that is exact; otherwise it keeps its digits. */
-function ofInt (value: bigint): number | bigint {
-  return value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
+function ofInt (value: bigint, budget: Budget): number | bigint {
+  if (value >= Number.MIN_SAFE_INTEGER && value <= Number.MAX_SAFE_INTEGER) return Number(value)
+  budget.allocate(chargeDigits(value, budget))
+  return value
 }
 
 function ofObject (value: object, budget: Budget, depth: number): unknown {
@@ -50,7 +52,7 @@ function ofObject (value: object, budget: Budget, depth: number): unknown {
     budget.allocateText(2 * value.length)
     return Buffer.from(value.buffer, value.byteOffset, value.length).toString('base64')
   }
-  if (value instanceof UnsignedInt) return ofInt(value.value)
+  if (value instanceof UnsignedInt) return ofInt(value.value, budget)
   if (value instanceof Duration) return `${Number(value.seconds) + value.nanos / 1e9}s`
   if (value instanceof CelType) return value.name
   if (value instanceof ExactNumber) {

@@ -2,7 +2,7 @@
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import { ExactNumber } from '../../json/exact-number.js'
 import type { Budget } from './frame.js'
-import { isList, kindOf, NotComputable } from './values.js'
+import { doubleOf, isList, kindOf, NotComputable } from './values.js'
 
 export const maxInt = 9_223_372_036_854_775_807n
 export const minInt = -9_223_372_036_854_775_808n
@@ -26,18 +26,18 @@ export function calculate (operator: Operator, left: unknown, right: unknown, bu
   } else if (left instanceof UnsignedInt && right instanceof UnsignedInt) {
     return unsigned(ofInts(operator, left.value, right.value))
   } else if (left instanceof ExactNumber) {
-    return calculate(operator, Number(left), right, budget)
+    return calculate(operator, doubleOf(left, budget), right, budget)
   } else if (operator === '+') {
     return joined(left, right, budget) ?? ofTimes(operator, left, right)
   } else if (operator === '-') {
     return ofTimes(operator, left, right)
   }
-  if (right instanceof ExactNumber) return calculate(operator, left, Number(right), budget)
+  if (right instanceof ExactNumber) return calculate(operator, left, doubleOf(right, budget), budget)
   return refuse(operator, left, right)
 }
 
-export function negate (value: unknown): unknown {
-  if (value instanceof ExactNumber) return -Number(value)
+export function negate (value: unknown, budget: Budget): unknown {
+  if (value instanceof ExactNumber) return -doubleOf(value, budget)
   if (typeof value === 'number') return -value
   if (typeof value === 'bigint') return checkedInt(-value)
   throw new NotComputable(`-${kindOf(value)}`)

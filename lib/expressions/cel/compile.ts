@@ -117,7 +117,7 @@ class Compiler {
       }
       case '-_': {
         const operand = this.#node(node.args, bound)
-        return (frame) => negate(operand(frame))
+        return (frame) => negate(operand(frame), frame.budget)
       }
       case '+':
         return this.#sum(node, bound)

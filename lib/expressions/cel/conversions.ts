@@ -5,7 +5,7 @@ import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
 import type { Budget } from './frame.js'
 import { sizeOf } from './strings.js'
-import { bytes, type Functions, int, isList, isMap, keysOf, NotComputable, refuse, text, typeOf } from './values.js'
+import { bytes, chargeDigits, doubleOf, type Functions, int, isList, isMap, keysOf, NotComputable, refuse, text, typeOf } from './values.js'
 
 const truths: ReadonlyMap<string, boolean> = new Map([
   ...['1', 't', 'true', 'TRUE', 'True'].map((name) => [name, true] as const),
@@ -32,9 +32,9 @@ export const conversions: Functions = {
   'bool/1': (_budget, value) => typeof value === 'boolean' ? value : truths.get(text(value)) ?? unreadable('bool'),
   'string/1': (budget, value) => toString(value, budget),
   'bytes/1': (budget, value) => typeof value === 'string' ? encode(value, budget) : bytes(value),
-  'double/1': (_budget, value) => toDouble(value),
-  'int/1': (_budget, value) => toInt(value),
-  'uint/1': (_budget, value) => value instanceof UnsignedInt ? value : unsigned(integerOf(value) ?? unreadable('uint'))
+  'double/1': (budget, value) => toDouble(value, budget),
+  'int/1': (budget, value) => toInt(value, budget),
+  'uint/1': (budget, value) => value instanceof UnsignedInt ? value : unsigned(integerOf(value, budget) ?? unreadable('uint'))
 }
 
 export const bytesMethods: Functions = {
@@ -75,7 +75,7 @@ function toString (value: unknown, budget: Budget): string {
       return Number.isFinite(value) || Number.isNaN(value) ? String(value) : value > 0 ? '+Inf' : '-Inf'
     case 'bigint':
       if (value >= largestWritten || value <= -largestWritten) throw new NotComputable('the integer has too many digits')
-      budget.allocateText(1000)
+      budget.allocateText(chargeDigits(value, budget))
       return String(value)
     case 'object':
       break
@@ -90,28 +90,30 @@ function toString (value: unknown, budget: Budget): string {
   return value instanceof Uint8Array ? decode(value, budget) : refuse(value, 'a value with a text')
 }
 
-function toDouble (value: unknown): number {
+function toDouble (value: unknown, budget: Budget): number {
   if (typeof value === 'number') return value
-  if (typeof value === 'bigint' || value instanceof ExactNumber) return Number(value)
+  if (typeof value === 'bigint') return Number(value)
+  if (value instanceof ExactNumber) return doubleOf(value, budget)
   if (value instanceof UnsignedInt) return Number(value.value)
   const written = text(value)
   if (written === '' || written.length > longestDouble || written !== written.trim()) return unreadable('double')
+  budget.spend(written.length >>> 1) // as for the digits of a decimal
   const named = infinities.get(written.toLowerCase())
   if (named !== undefined) return named
   const parsed = Number(written)
   return Number.isNaN(parsed) ? unreadable('double') : parsed
 }
 
-function toInt (value: unknown): bigint {
+function toInt (value: unknown, budget: Budget): bigint {
   if (typeof value === 'bigint') return value
-  const integer = integerOf(value)
+  const integer = integerOf(value, budget)
   return integer === undefined || integer > maxInt || integer < minInt ? unreadable('int') : integer
 }
 
 /** The integer of a number or of a text, of any size; undefined if it has none. */
-function integerOf (value: unknown): bigint | undefined {
+function integerOf (value: unknown, budget: Budget): bigint | undefined {
   if (typeof value === 'bigint') return value
-  if (value instanceof ExactNumber) return integerOf(Number(value))
+  if (value instanceof ExactNumber) return integerOf(doubleOf(value, budget), budget)
   if (typeof value === 'number') return Number.isFinite(value) ? BigInt(Math.trunc(value)) : undefined
   const written = text(value)
   return written.length <= longestInt && /^[+-]?\d+$/.test(written) ? BigInt(written) : undefined

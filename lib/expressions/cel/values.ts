@@ -1,6 +1,6 @@
 /** The values of an expression: their kinds, their equality and their order. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import { equalNumbers, ExactNumber } from '../../json/exact-number.js'
+import { equalNumbers, type Exact, ExactNumber } from '../../json/exact-number.js'
 import type { Budget } from './frame.js'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'list' | 'map' | 'timestamp' | 'duration' | 'type'
@@ -83,10 +83,29 @@ export function isTruthy (value: unknown): boolean {
   return value instanceof UnsignedInt ? value.value !== 0n : Boolean(value)
 }
 
+const digitsPerHexDigit = Math.log10(16)
+
+/**
+ * Charges reading or writing the digits of a number, which takes up to 10 ns a digit: half a step. Returns the number of characters,
+ * which may be one too many.
+ */
+export function chargeDigits (value: Exact, budget: Budget): number {
+  // Writing a bigint as a decimal takes quadratic time, unlike hexadecimal digits.
+  const length = typeof value === 'bigint' ? Math.ceil(value.toString(16).length * digitsPerHexDigit) : String(value).length
+  budget.spend(length >>> 1)
+  return length
+}
+
+/** The nearest double of a decimal. */
+export function doubleOf (value: ExactNumber, budget: Budget): number {
+  chargeDigits(value, budget)
+  return Number(value)
+}
+
 /** A number, for comparisons: the engine compares `number` and `bigint` by value. */
-function numberOf (value: unknown): number | bigint | undefined {
+function numberOf (value: unknown, budget: Budget): number | bigint | undefined {
   if (typeof value === 'number' || typeof value === 'bigint') return value
-  if (value instanceof ExactNumber) return Number(value)
+  if (value instanceof ExactNumber) return doubleOf(value, budget)
   return value instanceof UnsignedInt ? value.value : undefined
 }
 
@@ -99,8 +118,10 @@ export function isEqual (left: unknown, right: unknown, budget: Budget): boolean
     return left === right
   }
   if (typeof left !== 'object' || typeof right !== 'object') {
-    const one = numberOf(left)
-    const other = numberOf(right)
+    // Faster than `order`, whose time grows with the digits.
+    if (typeof left === 'bigint' && typeof right === 'bigint') return left === right
+    const one = numberOf(left, budget)
+    const other = numberOf(right, budget)
     return one === undefined || other === undefined ? (left ?? null) === (right ?? null) : order(one, other) === 0
   }
   if (left === null || right === null || left === right) return left === right
@@ -111,7 +132,11 @@ function isEqualObject (left: object, right: object, budget: Budget): boolean {
   const kind = kindOf(left)
   if (kind !== kindOf(right)) return false
   if (left instanceof UnsignedInt && right instanceof UnsignedInt) return left.value === right.value
-  if (left instanceof ExactNumber && right instanceof ExactNumber) return equalNumbers(left, right)
+  if (left instanceof ExactNumber && right instanceof ExactNumber) {
+    chargeDigits(left, budget)
+    chargeDigits(right, budget)
+    return equalNumbers(left, right)
+  }
   if (left instanceof Date && right instanceof Date) return left.getTime() === right.getTime()
   if (left instanceof Duration && right instanceof Duration) return left.seconds === right.seconds && left.nanos === right.nanos
   if (left instanceof Uint8Array && right instanceof Uint8Array) {
@@ -145,8 +170,8 @@ export function compare (left: unknown, right: unknown, budget: Budget): number 
     budget.scan(Math.min(left.length, right.length))
     return order(left, right)
   }
-  const one = numberOf(left)
-  const other = numberOf(right)
+  const one = numberOf(left, budget)
+  const other = numberOf(right, budget)
   if (one !== undefined && other !== undefined) return order(one, other)
   if (typeof left === 'boolean' && typeof right === 'boolean') return order(left, right)
   if (left instanceof Date && right instanceof Date) return order(left.getTime(), right.getTime())

@@ -4,6 +4,7 @@ import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
+import { ExactNumber } from '../../../lib/json/exact-number.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
@@ -175,6 +176,34 @@ t.test('cost is bounded', async (t) => {
   t.throws(() => evaluate('body.big + body.big + body.big + body.big + body.big + body.big', {}, { body }), {
     code: 'TENANTRY_EXPRESSION_LIMIT'
   })
+})
+
+t.test('each digit of a long number counts', async (t) => {
+  const limit = { code: 'TENANTRY_EXPRESSION_LIMIT' }
+  const digits = '7'.repeat(1000)
+  const made = () => Array.from({ length: 1000 }, (_, index) => new ExactNumber(`1.${digits}${index}1`))
+  const body = { number: new ExactNumber(`1.${digits}`), decimals: made(), equal: made(), integers: made().map(() => BigInt(digits)) }
+  const every = (value: string) => `body.decimals.map(x, ${value})`
+  for (
+    const text of [
+      'body.number in body.decimals',
+      'body.decimals == body.equal',
+      every('x < 2.5'),
+      every('x + 1.0'),
+      every('2.5 * x'),
+      every('-x'),
+      every('double(x)'),
+      every('int(x)'),
+      every('uint(x)'),
+      'body.integers.map(x, string(x))',
+      'body.integers',
+      'body.decimals.map(x, body.integers)'
+    ]
+  ) t.throws(() => evaluate(text, {}, { body }), limit, text)
+  const prices = Array.from({ length: 2000 }, (_, index) => new ExactNumber(`1.0000000000000000000${index}1`))
+  t.equal(evaluate('item in body.prices', { item: prices[0] }, { body: { prices: [...prices].reverse() } }), true, 'short ones are cheap')
+  t.equal(evaluate('string(item)', { item: 10n ** 30n }), `1${'0'.repeat(30)}`)
+  t.equal(evaluate('item', { item: 10n ** 30n }), 10n ** 30n)
 })
 
 t.test('faults contain the position and a correction', async (t) => {
