@@ -1,4 +1,5 @@
 /** Runs the workflow of a route: at once, or as a job. The response for a job holds the address of its status. */
+import { isLongRequest } from '../../lib/compiler/request.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { type CompiledRouteWorkflow, describesResponse, workflowResult } from '../../lib/compiler/workflow.js'
 import type { ResultForm } from '../../lib/expressions/types.js'
@@ -25,17 +26,24 @@ export async function runRouteWorkflow (
   serving: WorkflowServing
 ): Promise<string> {
   const { request, scope: around } = start
-  started.expansionGuard?.(around, 0)
-  const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
+  const scope = withInput(around, await inputOf(started, around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
   if (started.async) return enqueue(started, serving, start, scope, user)
   return await asRun(serving.limits, user, async () => {
     const { id, result, form, scope: ended, length } = await runInRequest(started.workflow, scope, start, serving)
     const make = () => bodyOf(start.route, id, { text: result, form }, ended, length)
     const { transform, response } = start.route
-    const mayTakeLong = transform !== null || (response !== null && result.length + length >= longResult)
+    const isCopied = result.length + length >= longResult || isLongRequest(ended.headers)
+    const mayTakeLong = transform !== null || (response !== null && isCopied)
     return mayTakeLong ? await inTurn({ worker: ended, length: result.length, turns: unrefused }, make) : make()
   })
+}
+
+async function inputOf ({ input, expansionGuard }: CompiledRouteWorkflow, scope: Scope): Promise<unknown> {
+  expansionGuard?.(scope, 0)
+  if (input === null) return scope.body
+  if (!isLongRequest(scope.headers)) return input.evaluate(scope)
+  return await inTurn({ worker: scope, length: 0, turns: unrefused }, () => input.evaluate(scope))
 }
 
 /** Members are listed, since a copy by `...` takes several times as long. */

@@ -51,11 +51,13 @@ export class CallRequest implements RouteCall {
   receivedForm: RouteCall['receivedForm'] = null
   readonly #caller: ToolCaller
 
-  constructor (caller: ToolCaller, method: string, { url, params, query, body }: ToolRequest, depth: number) {
+  constructor (caller: ToolCaller, method: string, { url, params, query, body, payload }: ToolRequest, depth: number) {
     this.id = caller.id
     this.method = method
     this.url = url
     this.headers = headersOf(caller)
+    // Long bodies are validated and copied in turns of the tenant.
+    if (payload !== undefined) this.headers['content-length'] = String(Buffer.byteLength(payload))
     this.params = params
     this.query = query
     this.body = body

@@ -1,9 +1,11 @@
 /** Runs the route of a tool in this process. */
 import type { FastifyInstance } from 'fastify'
+import { isLongRequest } from '../../lib/compiler/request.js'
 import { callerLeft } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { optional } from '../../lib/plugin/define.js'
+import { inTurn, unrefused } from '../../lib/runtime/computing.js'
 import { type CallBounds, CallReply, CallRequest, headersOf } from './call-request.js'
 import { requestOf, type ToolRequest } from './input.js'
 import { LocalRequest, LocalResponse } from './local-request.js'
@@ -22,7 +24,9 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   const throughRouter = createRouterCall(app, nesting)
   return async (tool, input, caller, { signal, response, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
     signal?.throwIfAborted()
-    const request = requestOf(tool, input)
+    const make = () => requestOf(tool, input)
+    // The input may be as long as the request that contains it.
+    const request = isLongRequest(caller.headers) ? await inTurn({ worker: caller, length: 0, turns: unrefused }, make) : make()
     const depth = depthWithin(caller)
     const call = tool.route.serve === undefined ? throughRouter : direct
     return await call(tool.route, request, caller, depth, { signal, response, maxBytes, timeoutMs })

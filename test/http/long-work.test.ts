@@ -184,3 +184,71 @@ test('long work of callers without a tenant takes turns of their address', async
   pause.end()
   t.strictSame((await Promise.all(long)).map(({ statusCode }) => statusCode), [200, 200, 201])
 })
+
+test('calls of tools, and workflows of routes, take turns of the tenant for long bodies', async (t) => {
+  const host = 'mcp.example.com'
+  const insert = { table: 'notes', operation: 'insert' } as const
+  const app = await testServer(t, {
+    mcp: { url: `http://${host}` },
+    tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text' } } } },
+    routes: [
+      { path: '/notes', method: 'post', requireAuth: true, mcp: { name: 'add' }, queries: [insert], response: { text: '{{body.text}}' } },
+      {
+        path: '/runs',
+        method: 'post',
+        requireAuth: true,
+        mcp: { name: 'run' },
+        workflow: { steps: [{ id: 'add', type: 'database', ...insert, data: { text: '{{input.text}}' } }], input: { text: 'Text: {{body.text}}' } },
+        response: { text: '{{body.text}}' }
+      }
+    ]
+  }, {
+    tenants: ['busy'],
+    prepare (app) {
+      app.register(async (group) => {
+        group.post<{ Querystring: { length: number } }>('/model', { config: { access: 'open' } }, async (request) => ({
+          result: await group.tools.call('add', { body: { text: 'x'.repeat(request.query.length) } }, request)
+        }))
+      })
+    }
+  })
+  const post = (url: string, payload: object) =>
+    app.inject({
+      method: 'POST',
+      url,
+      headers: { ...bearer({ tenant_id: 'busy' }), host, accept: 'application/json, text/event-stream', 'content-type': 'application/json' },
+      payload
+    })
+  const call = (name: string, text: string) =>
+    post('/mcp', { jsonrpc: '2.0', id: 1, method: 'tools/call', params: { name, arguments: { body: { text } } } })
+  const [short, long] = ['x', 'x'.repeat(3000)]
+  for (
+    const { name, ask, turns: expected } of [
+      { name: 'a short call', ask: () => call('add', short), turns: 0 },
+      { name: 'its arguments, validation, statement and response', ask: () => call('add', long), turns: 4 },
+      { name: 'a short call by a model', ask: () => post('/model?length=1', {}), turns: 0 },
+      { name: 'its validation, statement and response', ask: () => post('/model?length=3000', {}), turns: 3 },
+      { name: 'a short workflow', ask: () => post('/runs', { text: short }), turns: 0 },
+      { name: 'its validation, input and response', ask: () => post('/runs', { text: long }), turns: 3 },
+      { name: 'a call that runs a workflow', ask: () => call('run', long), turns: 4 }
+    ]
+  ) {
+    const pause = holdInPause(t, 'busy')
+    let ended: { readonly statusCode: number, readonly body: string } | undefined
+    const response = ask().then((response) => {
+      ended = response
+    })
+    let taken = 0
+    for (;;) {
+      await until('it waits or has ended', () => turns.yielder('tenant busy').waiting > 0 || ended !== undefined)
+      if (ended !== undefined) break
+      taken++
+      pause.next()
+    }
+    pause.end()
+    await response
+    t.match([200, 201], [ended?.statusCode], ended?.body)
+    t.notMatch(ended?.body, '"isError":true')
+    t.equal(taken, expected, name)
+  }
+})
