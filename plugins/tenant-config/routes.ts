@@ -9,9 +9,10 @@ import { sendText } from '../../lib/http/send-text.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { hasPermission } from '../auth/access.js'
+import { callerOf, hasPermission } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { tenantOf } from '../tenancy/required.js'
+import { renew } from '../auth/renewal.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { type ConfigService, tagOf } from './service.js'
 
 const maxDocument = 1_048_576 // bytes
@@ -81,11 +82,13 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
   }, async (request, reply) => {
     const { dryRun = false } = request.query
     const { version, secretsDetected, secretsMissing } = await service.save({
-      tenant: tenantOf(request),
+      tenant: requiredTenant(request),
       document: request.body,
+      claims: callerOf(request),
       actor: actorOf(request),
       match: ifMatchOf(request),
       dryRun,
+      renew: () => renew(request, reply),
       usesSecrets: () => hasPermission(request, 'secrets:write')
     })
     if (!dryRun) reply.header('etag', tagOf(version))

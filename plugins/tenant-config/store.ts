@@ -5,10 +5,13 @@ import type { Events } from '../../lib/database/events.js'
 import { databaseTime } from '../../lib/database/sql.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
+import { requirePresent } from '../sessions/present.js'
+import type { TenantRecord } from '../tenancy/tenant.js'
 
 const keptVersions = 100 // of a tenant; the oldest are deleted
 const maxAudited = 100 // keys of secrets in one entry of the audit log
@@ -22,12 +25,14 @@ export interface SavedDocument {
 }
 
 export interface Saving {
-  readonly tenant: Owner
+  /** As the request found it. */
+  readonly tenant: Pick<TenantRecord, 'id' | 'createdAt'>
   /** JSON text. */
   readonly document: string
   /** The keys of the secrets that the document reads, for the audit log. */
   readonly secrets: readonly string[]
   readonly workflows: readonly Workflow[]
+  readonly claims: Claims
   readonly actor: Actor
   /** Throws if the version in force must not be replaced. */
   readonly guard: (version: number) => void
@@ -57,10 +62,15 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
       return { data, total }
     },
 
-    /** Saves a document and notifies every server. Resolves with the new version. */
-    save: ({ tenant, document, secrets, workflows, actor, guard }: Saving): Promise<number> =>
+    /**
+     * Saves a document and notifies every server. Resolves with the new version. Throws `tenantUnknown` if the tenant has ended since the
+     * request began, and `tokenInvalid` if the caller has.
+     */
+    save: ({ tenant: { id: tenant, createdAt }, document, secrets, workflows, claims, actor, guard }: Saving): Promise<number> =>
       events.change({ topic: 'config', tenant }, async (transaction) => {
-        const current = await lockVersion(transaction, tenant)
+        await lockTenantSince(transaction, tenant, createdAt)
+        await requirePresent(transaction, claims, new Date())
+        const current = await versionOf(transaction, tenant)
         guard(current)
         const version = current + 1
         await transaction.insertInto('tenantry.tenant_configs').values({
@@ -88,10 +98,15 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
   }
 }
 
-/** The version in force, 0 without one. The row lock makes concurrent saves of a tenant wait here. */
-async function lockVersion (transaction: SystemTransaction, tenant: Owner): Promise<number> {
-  const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
-  if (found === undefined) throw failure('tenantUnknown')
+/** Concurrent saves of a tenant wait here. A later tenant with the id has another time of creation. */
+async function lockTenantSince (transaction: SystemTransaction, tenant: Owner, createdAt: Date): Promise<void> {
+  const found = await transaction.selectFrom('tenantry.tenants').select('created_at').where('id', '=', tenant)
+    .where('status', '!=', 'deleting').forUpdate().executeTakeFirst()
+  if (found?.created_at.getTime() !== createdAt.getTime()) throw failure('tenantUnknown')
+}
+
+/** The version in force, 0 without one. */
+async function versionOf (transaction: SystemTransaction, tenant: Owner): Promise<number> {
   const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant)
     .orderBy('version', 'desc').limit(1).executeTakeFirst()
   return last?.version ?? 0

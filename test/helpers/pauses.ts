@@ -2,13 +2,16 @@ import type { Test } from 'tap'
 import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
-/** Holds a tenant's long work at its yields until `end` is called, as if others had their turn. `next` lets one piece of it go on. */
+/**
+ * Holds a tenant's long work at its yields until `end` is called, as if others had their turn. `next` lets one piece of it go on.
+ * `waiting`: the number of waiting pieces.
+ */
 export function holdInPause (t: Test, tenant: string): ReturnType<typeof holdAccount> {
   return holdAccount(t, tenantAccount(tenantIdOf(tenant)))
 }
 
 /** As `holdInPause`, for any account, such as the address of callers without a tenant. */
-export function holdAccount (t: Test, held: string): { next(): void, end(): void } {
+export function holdAccount (t: Test, held: string): { next(): void, end(): void, waiting(): number } {
   const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
   const waiting: (() => void)[] = []
@@ -31,5 +34,5 @@ export function holdAccount (t: Test, held: string): { next(): void, end(): void
     for (const resolve of waiting.splice(0)) resolve()
   }
   t.teardown(end)
-  return { next: () => waiting.shift()?.(), end }
+  return { next: () => waiting.shift()?.(), end, waiting: () => waiting.length }
 }

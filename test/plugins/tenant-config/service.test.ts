@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
@@ -19,7 +19,16 @@ test('a save without access to secrets is rejected if another save changed the d
   }
   const service = createConfigService(store, () => context, async () => {}, async () => new Map())
   const save = (document: unknown, maySecrets: boolean) =>
-    service.save({ tenant: tenantRef('acme'), document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
+    service.save({
+      tenant: { id: tenantIdOf('acme'), createdAt: new Date(0) },
+      document,
+      claims: { sub: 'editor', tenant_id: 'acme' },
+      actor: noActor,
+      match: undefined,
+      dryRun: false,
+      renew: async () => {},
+      usesSecrets: () => maySecrets
+    })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
   t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document without secrets')
