@@ -12,7 +12,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
 import { claimsOfKey, keyTextIdOf, keyTextOf } from '../auth/callers.js'
 import type { Admit } from '../auth/sources.js'
-import { type ApiKeyStore, idOf, type KeyRow } from './store.js'
+import { type ApiKeyStore, idOf, type KeyRow, subOfKey } from './store.js'
 
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes of all keys in memory, approximately
@@ -112,7 +112,7 @@ function liveKey (
   tenant: Owner,
   { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow
 ): LiveKey {
-  const claims = { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) }
+  const claims = { sub: subOfKey(id), tenant_id: tenant, permissions: Object.freeze(scopes) }
   // Claims are shared by requests.
   const text = (hash: Buffer, until: number) => ({ hash, until, claims: claimsOfKey(id, keyTextIdOf(hash), claims) })
   return {

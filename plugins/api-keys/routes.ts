@@ -91,7 +91,13 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
 
   app.delete('/tenant/api-keys/:id', {
     config,
-    schema: { tags, summary: 'Revoke an API key', params: IdParams, response: { 200: Success, ...callerErrors() } }
+    schema: {
+      tags,
+      summary: 'Revoke an API key',
+      description: 'The keys that were created or rotated with it end too, and the invitations that these keys sent.',
+      params: IdParams,
+      response: { 200: Success, ...callerErrors() }
+    }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }
@@ -102,7 +108,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
     schema: {
       tags,
       summary: 'Rotate an API key',
-      description: 'The key keeps its id and scopes. A caller who is not an administrator must have all scopes of the key.',
+      description: 'The key keeps its id and scopes. Without a grace period, the invitations that it sent end. A caller who is not an administrator must have all scopes of the key.',
       params: IdParams,
       body: Rotation,
       bodyOptional: true,

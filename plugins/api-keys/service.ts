@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { UseCounter } from '../../lib/concurrency/use-counter.js'
-import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -10,8 +10,9 @@ import { tokenHash } from '../../lib/identity/token-hash.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type { Author } from '../auth/actor.js'
 import { requireGrant } from '../auth/permissions.js'
+import { removeInvitationsFrom } from '../mail/links.js'
 import { requirePresent } from '../sessions/present.js'
-import { type ApiKeyStore, createKeyText, type KeyRow } from './store.js'
+import { type ApiKeyStore, createKeyText, deleteKeysOf, type KeyRow, subOfKey } from './store.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
@@ -77,7 +78,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
 
     /**
      * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
-     * once. The key then ends with the caller, who knows the text, as with its creator. Throws `grantExceeds` if the caller does not hold
+     * once. Without a grace period the invitations of the key end too. The key then ends with the caller, who knows the text, as with its creator. Throws `grantExceeds` if the caller does not hold
      * the key's scopes, `notFound`, `conflict` for an expired key, and `tokenInvalid` if the caller has ended meanwhile.
      */
     async rotate (tenant: Owner, given: string, gracePeriodDays: number, { claims, held, actor }: Author) {
@@ -107,6 +108,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
                 rotated_by: [...row.rotated_by.slice(-1), claims.sub]
               }
         )
+        if (gracePeriodDays === 0) await removeInvitationsFrom(transaction, tenant, [subOfKey(id)])
         await writeAudit(transaction, {
           tenant,
           action: 'api_key.rotate',
@@ -119,13 +121,22 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       })
     },
 
-    /** Ends the key at once. `notFound`, `tenantUnknown`. */
-    async delete (tenant: Owner, id: string, actor: Actor): Promise<void> {
+    /** Ends the key, the keys created or rotated with it, and the invitations of all of them. `notFound`, `tenantUnknown`. */
+    async delete (tenant: Owner, given: string, actor: Actor): Promise<void> {
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         // Alone: the key may be creating another one.
         if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
-        if (!await store.delete(transaction, tenant, id)) throw failure('notFound')
-        await writeAudit(transaction, { tenant, action: 'api_key.delete', actor, target: id, at: new Date(now()) })
+        // The given id may have capital letters.
+        const id = await store.delete(transaction, tenant, given)
+        if (id === undefined) throw failure('notFound')
+        const others = await deleteKeysOf(transaction, tenant, subOfKey(id))
+        await removeInvitationsFrom(transaction, tenant, [id, ...others].map(subOfKey))
+        const entry = { tenant, action: 'api_key.delete', actor, at: new Date(now()) } as const
+        await writeAudit(
+          transaction,
+          { ...entry, target: id },
+          ...others.map((other): AuditEntry => ({ ...entry, target: other, details: { key: id } }))
+        )
       })
     }
   }

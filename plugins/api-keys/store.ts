@@ -19,6 +19,21 @@ export function idOf (text: string): string | null {
   return form.exec(text)?.[1] ?? null
 }
 
+/** The `sub` of callers with the key. */
+export function subOfKey (id: string): string {
+  return `api-key:${id}`
+}
+
+/** Removes the keys that the caller created or rotated, and the keys created or rotated with these; returns the ids of all. */
+export async function deleteKeysOf (writer: SystemTransaction, tenant: Owner, sub: string): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`with recursive gone as (
+      select id from tenantry.api_keys where tenant_id = ${tenant} and ${sub} = any (rotated_by || created_by)
+      union select k.id from tenantry.api_keys k join gone on ${subOfKey('')} || gone.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
+    )
+    delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from gone) returning id`.execute(writer)
+  return rows.map(({ id }) => id)
+}
+
 export type KeyRow = Omit<Selectable<SystemTables['tenantry.api_keys']>, 'tenant_id'>
 
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
@@ -68,11 +83,11 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
       await writer.updateTable('tenantry.api_keys').set(hashes).where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },
 
-    /** Whether it existed. */
-    async delete (writer: SystemTransaction, tenant: Owner, id: string): Promise<boolean> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id)
+    /** Returns the id as it was stored; undefined if there was no such key. */
+    async delete (writer: SystemTransaction, tenant: Owner, id: string): Promise<string | undefined> {
+      const row = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id).returning('id')
         .executeTakeFirst()
-      return numDeletedRows > 0n
+      return row?.id
     },
 
     /** Other servers need no notice. Rows are locked in one order, so that two servers never wait for each other. */

@@ -52,6 +52,11 @@ export function createLinkToken (tenant: Owner): string {
   return `lt_${tenant}.${randomBytes(tokenBytes).toString('base64url')}`
 }
 
+/** Removes the invitations that these callers sent. */
+export async function removeInvitationsFrom (writer: SystemTransaction, tenant: Owner, callers: readonly string[]): Promise<void> {
+  await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
+}
+
 export type Links = ReturnType<typeof createLinks>
 
 /**
@@ -105,9 +110,7 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
     },
 
-    async removeFrom (writer: SystemTransaction, tenant: Owner, callers: readonly string[]): Promise<void> {
-      await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
-    },
+    removeFrom: removeInvitationsFrom,
 
     /** Removes expired links; false if another server does so now. */
     sweep: (db: Kysely<SystemTables>) =>

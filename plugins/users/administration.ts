@@ -10,6 +10,7 @@ import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { hourMs } from '../../lib/time/spans.js'
+import { deleteKeysOf, subOfKey } from '../api-keys/store.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import type { Author } from '../auth/actor.js'
 import { noPermissions, requireGrant, unionOf } from '../auth/permissions.js'
@@ -86,9 +87,9 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
 
   /** Ends everything of a user besides sessions, so that the user cannot come back. */
   async function endBelongings (writer: SystemTransaction, { tenant, id }: User, actor: Actor): Promise<void> {
-    const keys = await store.deleteApiKeys(writer, { tenant, id })
+    const keys = await deleteKeysOf(writer, tenant, id)
     await mail?.links.removeTo(writer, tenant, id)
-    await mail?.links.removeFrom(writer, tenant, [id, ...keys.map((key) => `api-key:${key}`)])
+    await mail?.links.removeFrom(writer, tenant, [id, ...keys.map(subOfKey)])
     const entries = keys.map((key): AuditEntry => ({
       tenant,
       action: 'api_key.delete',

@@ -118,16 +118,6 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     async hasOtherAdministrator (writer: SystemTransaction, { tenant, id }: UserId): Promise<boolean> {
       return await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('role', '=', 'admin')
         .where('status', '=', 'active').where('id', '!=', id).limit(1).executeTakeFirst() !== undefined
-    },
-
-    /** Removes the API keys that the user created or rotated, and the keys created or rotated with these; returns the ids of all. */
-    async deleteApiKeys (writer: SystemTransaction, { tenant, id }: UserId): Promise<string[]> {
-      const { rows } = await sql<{ id: string }>`with recursive gone as (
-          select id from tenantry.api_keys where tenant_id = ${tenant} and ${id} = any (rotated_by || created_by)
-          union select k.id from tenantry.api_keys k join gone on 'api-key:' || gone.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
-        )
-        delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from gone) returning id`.execute(writer)
-      return rows.map(({ id }) => id)
     }
   }
 }

@@ -1,0 +1,77 @@
+/** API keys that act on users, and what they leave when they end. */
+import { type Test, test } from 'tap'
+import { secretText } from '../../helpers/log-scan.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { type Ask, refused } from '../../http/caller.js'
+import { makeKey, type MadeKey, rotateKey } from '../api-keys/key.js'
+import { addUser, password } from '../login/app.js'
+import { open as openWithMail, tokenOf } from '../passwords/app.js'
+
+const boss = 'boss@example.com'
+const all = { scopes: ['*'] }
+
+async function open (t: Test) {
+  const opened = await openWithMail(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, logIn, mails, settled } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const token = secretText(String((await logIn('acme', boss)).body['token']), 'a token')
+  const admin: Ask = (target, request) => ask(target, { token, ...request })
+  const holder = (key: string): Ask => (target, request) => ask(target, { headers: { 'x-api-key': key }, ...request })
+  return {
+    app,
+    admin,
+    /** Calls with the key. */
+    holder,
+    remove: async (id: string) => t.equal((await admin(`DELETE /tenant/api-keys/${id}`)).status, 200),
+    status: async ({ key }: MadeKey) => (await holder(key)('GET /users')).status,
+    /** Invites an administrator; the returned function accepts. */
+    async invite (by: Ask, address: string) {
+      t.equal((await by('POST /users/invite', { body: { email: `${address}@example.com`, role: 'admin' } })).status, 201, address)
+      await settled()
+      const link = tokenOf(mails.at(-1)!)
+      return () => ask('POST /auth/invite/accept', { body: { token: link, password } })
+    }
+  }
+}
+
+test('a deleted API key leaves no invitation and no key that it created or rotated', async (t) => {
+  const { app, admin, holder, invite, remove, status } = await open(t)
+  const leaked = await makeKey(t, admin, all)
+  const thief = holder(leaked.key)
+  const made = await makeKey(t, thief, all)
+  const madeByMade = await makeKey(t, holder(made.key), all)
+  const other = await makeKey(t, admin, all)
+  const rotated = await makeKey(t, admin, all)
+  const known = { id: rotated.id, key: await rotateKey(t, thief, rotated.id) }
+  const accepts = {
+    own: await invite(thief, 'own'),
+    ofMade: await invite(holder(madeByMade.key), 'of-made'),
+    ofOther: await invite(holder(other.key), 'of-other')
+  }
+
+  await remove(leaked.id.toUpperCase())
+
+  refused(t, await accepts.own(), 400, 'LINK_INVALID', 'its invitation')
+  refused(t, await accepts.ofMade(), 400, 'LINK_INVALID', 'an invitation of a key that it led to')
+  t.equal((await accepts.ofOther()).status, 201, "another key's invitation")
+  t.same(
+    { leaked: await status(leaked), made: await status(made), madeByMade: await status(madeByMade), rotated: await status(known), other: await status(other) },
+    { leaked: 401, made: 401, madeByMade: 401, rotated: 401, other: 200 }
+  )
+  const entries = await app.db.selectFrom('tenantry.audit_log').select(['target', 'details']).where('action', '=', 'api_key.delete')
+    .orderBy('id').execute()
+  t.same(entries[0], { target: leaked.id, details: null })
+  const others = [made.id, madeByMade.id, rotated.id].sort()
+  t.same(entries.slice(1).map(({ target }) => target).sort(), others)
+  for (const { details } of entries.slice(1)) t.same(details, { key: leaked.id })
+})
+
+test('a key that is rotated without a grace period leaves no invitation', async (t) => {
+  const { admin, holder, invite } = await open(t)
+  const [ended, graceful] = [await makeKey(t, admin, all), await makeKey(t, admin, all)]
+  const accepts = { ended: await invite(holder(ended.key), 'ended'), graceful: await invite(holder(graceful.key), 'graceful') }
+  await rotateKey(t, admin, ended.id)
+  await rotateKey(t, admin, graceful.id, { gracePeriodDays: 1 })
+  refused(t, await accepts.ended(), 400, 'LINK_INVALID')
+  t.equal((await accepts.graceful()).status, 201, 'within the grace period')
+})
