@@ -40,6 +40,8 @@ export interface RoleSource {
 export interface TenantRoleSource extends RoleSource {
   /** The permissions of the role once the tenant's roles are enabled. */
   declaredBy?(role: string, tenant: Owner): PermissionSet | Promise<PermissionSet>
+  /** Whether the tenant has a role with this name, enabled or not. */
+  isDeclared?(role: string, tenant: Owner): boolean | Promise<boolean>
 }
 
 export type Sources = ReturnType<typeof sourcesOf>

@@ -11,6 +11,14 @@ import { createRbacStore } from './store.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached roles
 
+interface ResolvedRoles {
+  readonly enabled: boolean
+  readonly names: ReadonlySet<string>
+  readonly of: RolePermissions
+  /** Bytes, approximately. */
+  readonly weight: number
+}
+
 export default definePlugin<Record<never, never>>({
   name: 'tenant-rbac',
   dependencies: ['database', 'auth', 'tenancy'],
@@ -19,12 +27,12 @@ export default definePlugin<Record<never, never>>({
   setup (app) {
     const { auth, db, engine, events, tenancy } = app
     const store = createRbacStore(db)
-    const resolved = createAsyncCache<{ readonly enabled: boolean, readonly of: RolePermissions, readonly weight: number }, Owner>({
+    const resolved = createAsyncCache<ResolvedRoles, Owner>({
       max: tenancy.maxRemembered,
       weight: { max: maxWeight, of: ({ weight }) => weight },
       async load (tenant) {
         const config = await store.read(tenant)
-        return { enabled: config.enabled, of: resolveRoles(config), weight: weightOf(config) }
+        return { enabled: config.enabled, names: new Set(config.roles.keys()), of: resolveRoles(config), weight: weightOf(config) }
       }
     })
 
@@ -35,7 +43,8 @@ export default definePlugin<Record<never, never>>({
         if (tenant === undefined || apiKey !== undefined) return noPermissions
         return whenKnown(resolved.get(tenant), ({ enabled, of }) => enabled ? of(role) : noPermissions)
       },
-      declaredBy: (role, tenant) => whenKnown(resolved.get(tenant), ({ of }) => of(role))
+      declaredBy: (role, tenant) => whenKnown(resolved.get(tenant), ({ of }) => of(role)),
+      isDeclared: (role, tenant) => whenKnown(resolved.get(tenant), ({ names }) => names.has(role))
     })
 
     listen(app, events, {

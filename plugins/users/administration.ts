@@ -51,6 +51,16 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     requireGrant(held, unionOf([given, declared]).values())
   }
 
+  /** As `requireRole`. Throws also for a name that is no role yet: with a later role of this name, the user would get its permissions. */
+  async function requireNewRole (author: Author, tenant: Owner, id: string, role: string): Promise<void> {
+    await requireRole(author, tenant, id, role)
+    if (role === defaultRole || role === author.claims.role || author.held.has('*')) return
+    if (await tenantRoles()?.isDeclared?.(role, tenant) === true) return
+    throw failure('grantExceeds', {
+      message: `The tenant has no role "${role}", so only an administrator can give it: create the role first`
+    })
+  }
+
   /**
    * The user, if the author may change it: the author must hold the user's current and new permissions. Runs before the
    * transaction, since roles are read on another connection.
@@ -63,7 +73,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
       throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
     }
     await requireRole(author, tenant, id, user.role)
-    if (role !== undefined) await requireRole(author, tenant, id, role)
+    if (role !== undefined && role !== user.role) await requireNewRole(author, tenant, id, role)
     return user
   }
 
@@ -162,7 +172,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
       mail.requireConfigured()
       const email = given.toLowerCase()
       const id = randomUUID()
-      await requireRole(author, tenant, id, role)
+      await requireNewRole(author, tenant, id, role)
       if (await store.findByEmail(tenant, email) !== null) throw emailTaken()
       const { actor, claims: { sub } } = author
       await attempts.consume(invitationsOfCaller, tenant, sub)

@@ -188,7 +188,31 @@ test("a caller cannot give a role that exceeds its permissions while the tenant'
   refused(t, await ask('POST /users/invite', { headers, body: { email: 'friend@example.com', role: 'owner' } }), 403, 'GRANT_EXCEEDS')
   refused(t, await ask(`PATCH /users/${owner}`, { headers, body: { status: 'disabled' } }), 403, 'GRANT_EXCEEDS', 'a user with such a role')
   t.equal((await ask(`PATCH /users/${ada}`, { headers, body: { role: 'clerk' } })).status, 200, 'a role that the caller may give')
-  t.equal((await ask(`PATCH /users/${ada}`, { headers, body: { role: 'unknown' } })).status, 200, 'a role without permissions')
+})
+
+test('a caller who is not an administrator cannot give a role that the tenant does not have', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const ada = await addUser(app, 'acme', email)
+  const manager = await addUser(app, 'acme', 'manager@example.com', 'manager')
+  const admin = await as(opened, 'acme', boss)
+  const made = await admin('POST /tenant/api-keys', { name: 'k', scopes: ['users:write'] })
+  const headers = { 'x-api-key': secretText(String(made.body['key']), 'an API key') }
+  const give = (id: string, role: string, caller: object = { headers }) => ask(`PATCH /users/${id}`, { ...caller, body: { role } })
+  const invite = (role: string) => ask('POST /users/invite', { headers, body: { email: `new-${role}@example.com`, role } })
+
+  refused(t, await give(ada, 'manager'), 403, 'GRANT_EXCEEDS')
+  refused(t, await invite('manager'), 403, 'GRANT_EXCEEDS')
+  t.equal((await give(manager, 'manager')).status, 200, 'the role that the user has')
+  t.equal((await give(manager, 'user')).status, 200, 'the default role')
+  t.equal((await invite('user')).status, 201, 'the default role')
+  const token = app.auth.sign({ sub: 'ed', role: 'editor', tenant_id: 'acme', permissions: ['users:write'] })
+  t.equal((await give(ada, 'editor', { token })).status, 200, "the caller's own role")
+  t.equal((await admin(`PATCH /users/${ada}`, { role: 'manager' })).status, 200, 'an administrator')
+
+  t.equal((await admin('PUT /tenant/rbac', { enabled: false, roles: [{ name: 'viewer', permissions: [] }] })).status, 200)
+  t.equal((await give(ada, 'viewer')).status, 200, 'a role that the tenant has')
 })
 
 test("a user's assigned roles count for any spelling of its id", async (t) => {
