@@ -9,6 +9,7 @@ import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import { noTenant, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { Order, Query } from '../../lib/schema/query.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -126,6 +127,23 @@ export function createEntities (app: FastifyInstance) {
     return owner
   }
 
+  /** The target of entries, with the key of the row itself: a caller may also write `007` for 7. Throws `notFound`. */
+  async function targetOf (reach: Reach, tenant: ScopeTenant | null, table: Table, id: string, includeDeleted: boolean): Promise<string> {
+    const column = keyOf(table)
+    const query: Query = {
+      table: table.name,
+      operation: 'select',
+      single: true,
+      select: `key:"${column.replaceAll('"', '""')}"`,
+      filters: [{ column, operator: 'eq', value: byId }]
+    }
+    const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(tenant, { id }), inRequest)
+    const text = await engine.text(bound.statement, bound.values, sessionOf(tenant))
+    if (text === null) throw failure('notFound')
+    const { key }: { key?: unknown } = Object(parseResult(text))
+    return `${table.name}:${typeof key === 'string' ? key : stringifyJson(key)}`
+  }
+
   /** The scope of a write on behalf of the row's tenant. Throws as `keyOf` and `ownerOf`. */
   async function writeScope (caller: Caller, table: Table, id: string, includeDeleted: boolean): Promise<Scope> {
     keyOf(table)
@@ -215,12 +233,13 @@ export function createEntities (app: FastifyInstance) {
         filters: [{ column, operator: 'eq', value: byId }],
         ...select !== undefined && { select }
       }
+      const target = await targetOf(reach, caller.tenant, table, id, includeDeleted)
       const { bound } = shapes.bind({ reach, includeDeleted, query }, scopeOf(caller.tenant, { id }), inRequest)
       const text = await engine.text(bound.statement, bound.values, sessionOf(caller.tenant))
       if (text === null) throw failure('notFound')
       await auditRead(caller, owner, {
         action: 'entity.read',
-        target: `${name}:${id}`,
+        target,
         ...includeDeleted && { details: { includeDeleted } }
       })
       return text
@@ -234,7 +253,8 @@ export function createEntities (app: FastifyInstance) {
       const scope = await writeScope(caller, table, id, hard)
       const query: Query = { table: name, operation: 'delete', id: byId }
       const asked = shapes.bind({ reach: 'platform', includeDeleted: hard, query }, scope, inRequest)
-      const entry = entryOf(caller, scope.tenant, { action: 'entity.delete', target: `${name}:${id}`, details: { table: name, hard } })
+      const target = await targetOf('platform', scope.tenant, table, id, hard)
+      const entry = entryOf(caller, scope.tenant, { action: 'entity.delete', target, details: { table: name, hard } })
       try {
         return await write(scope, asked, entry, async () => failure('notFound'))
       } catch (error) {
@@ -261,7 +281,8 @@ export function createEntities (app: FastifyInstance) {
         scope,
         inRequest
       )
-      const entry = entryOf(caller, scope.tenant, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
+      const target = await targetOf('platform', scope.tenant, table, id, true)
+      const entry = entryOf(caller, scope.tenant, { action: 'entity.restore', target, details: { table: name } })
       const record = await write(scope, asked, entry, async (session) => {
         const found = await session.text(bound.statement, bound.values)
         return found === null ? failure('notFound') : failure('stateConflict', { message: 'The row is not marked as deleted' })
