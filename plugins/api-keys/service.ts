@@ -69,7 +69,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
           action: 'api_key.create',
           actor,
           target: id,
-          details: { name, scopes: scopes.join(' '), expiresAt },
+          details: { name, scopes, expiresAt },
           at: createdAt
         })
       })

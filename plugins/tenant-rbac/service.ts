@@ -1,4 +1,5 @@
 /** The handlers of the endpoints of tenants' roles. */
+import { isDeepStrictEqual } from 'node:util'
 import type { Kysely } from 'kysely'
 import { type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
@@ -10,6 +11,8 @@ import type { Author } from '../auth/actor.js'
 import { requirePresent } from '../sessions/present.js'
 import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from './roles.js'
 import type { RbacStore } from './store.js'
+
+type Entry = Pick<AuditEntry, 'action' | 'target' | 'details'>
 
 export type RoleChanges = Partial<Omit<Role, 'name'>>
 
@@ -25,8 +28,9 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
   async function edit (
     tenant: Owner,
     { claims, held, actor }: Author,
-    entry: Pick<AuditEntry, 'action' | 'target' | 'details'>,
-    change: (before: RbacConfig) => RbacConfig
+    entry: Entry,
+    change: (before: RbacConfig) => RbacConfig,
+    further: (before: RbacConfig) => readonly Entry[] = () => []
   ): Promise<void> {
     await events.change({ topic: 'roles', tenant }, async (transaction) => {
       const before = await store.locked(transaction, tenant)
@@ -38,7 +42,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       checkRbac(after)
       requireRbacGrant(held, before, after)
       await store.write(transaction, tenant, before, after)
-      await writeAudit(transaction, { ...entry, tenant, actor, at })
+      await writeAudit(transaction, ...[entry, ...further(before)].map((one): AuditEntry => ({ ...one, tenant, actor, at })))
     })
   }
 
@@ -51,11 +55,12 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       await edit(
         tenant,
         author,
-        { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()].join(' ') } },
+        { action: 'role.replace', details: { enabled, defaultRole, roles: [...roles.keys()] } },
         (before) => {
           requireMatch(match, rbacTag(before))
           return config
-        }
+        },
+        (before) => changedRoles(before, config)
       )
       return config
     },
@@ -112,9 +117,22 @@ export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
   )
 }
 
+/** The entries of the roles that a new configuration adds, changes or removes. One entry with all of their permissions could be too long. */
+function changedRoles (before: RbacConfig, after: RbacConfig): Entry[] {
+  const removed = [...before.roles.keys()].filter((name) => !after.roles.has(name))
+  return [
+    ...removed.map((target): Entry => ({ action: 'role.delete', target })),
+    ...[...after.roles.values()].flatMap((role): Entry[] => {
+      const known = before.roles.get(role.name)
+      if (known === undefined) return [{ action: 'role.create', target: role.name, details: auditDetails(role) }]
+      return isDeepStrictEqual(known, role) ? [] : [{ action: 'role.update', target: role.name, details: auditDetails(role) }]
+    })
+  ]
+}
+
 /** The audit details of a role, or of its changes: who gets which permissions. */
 function auditDetails ({ permissions, parentRole }: RoleChanges): Record<string, unknown> {
-  return { ...permissions !== undefined && { permissions: permissions.join(' ') }, ...parentRole !== undefined && { parentRole } }
+  return { ...permissions !== undefined && { permissions }, ...parentRole !== undefined && { parentRole } }
 }
 
 function withRole (config: RbacConfig, role: Role): RbacConfig {

@@ -54,13 +54,15 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     `api_key.create ${String(id)} ada`,
     'config.save - ada',
     'role.delete viewer ada',
+    'role.create viewer ada',
+    'role.delete editor ada',
     'role.replace - ada',
     'role.update editor ada',
     'role.create editor ada',
     'secret.rotate K ada',
     'secret.create K ada'
   ])
-  t.strictSame(own.body['pagination'], { limit: 20, offset: 0, total: 12 })
+  t.strictSame(own.body['pagination'], { limit: 20, offset: 0, total: 14 })
   const entries = new Map(own.body.data?.map((entry) => [entry['action'], entry]))
   for (const entry of entries.values()) {
     t.match(entry, { id: /^[0-9a-f-]{36}$/, timestamp: /^20.*Z$/, tenantId: 'acme', outcome: 'success', count: 1 })
@@ -79,17 +81,17 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     ])
     t.equal(entry['address'], entry['userId'] === 'ops' ? null : address, "the platform's address is not shown to the tenant")
   }
-  t.equal(new Set(own.body.data?.map((entry) => entry['id'])).size, 12)
+  t.equal(new Set(own.body.data?.map((entry) => entry['id'])).size, 14)
   t.strictSame(
     ['api_key.create', 'secret.delete', 'role.create', 'role.update', 'role.replace', 'config.save', 'limits.save', 'secret.create'].map((
       action
     ) => entries.get(action)?.['details']),
     [
-      { name: 'CI', scopes: 'secrets:write audit:read', expiresAt: null },
+      { name: 'CI', scopes: ['secrets:write', 'audit:read'], expiresAt: null },
       { apiKey: id },
-      { permissions: 'notes:read notes:write', parentRole: null },
-      { permissions: 'notes:*' },
-      { enabled: true, defaultRole: null, roles: 'viewer' },
+      { permissions: ['notes:read', 'notes:write'], parentRole: null },
+      { permissions: ['notes:*'] },
+      { enabled: true, defaultRole: null, roles: ['viewer'] },
       { version: 1 },
       { rules: 1 },
       null
@@ -102,7 +104,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
   t.notMatch(theirs.text, 'forged', 'a token is not a key, whatever it claims')
   t.strictSame(lines(await ops('GET /audit?limit=2', { tenant: 'acme' })), lines(own).slice(0, 2))
   const all = await ops('GET /audit?limit=100')
-  t.equal(all.body.data?.length, 12 + 1 + 4, "with the test's own two tenants, which the server created")
+  t.equal(all.body.data?.length, 14 + 1 + 4, "with the test's own two tenants, which the server created")
   t.strictSame(
     all.body.data?.slice(0, 3).map(({ action, target, tenantId, details, address: from }) => [action, target, tenantId, details, from]),
     [
@@ -136,15 +138,15 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     const middle = own.body.data?.[5]?.['timestamp']
     const earlier = own.body.data?.filter(({ timestamp }) => String(timestamp) < String(middle)).length
     t.match((await ada(`GET /audit?to=${String(middle)}`)).body, { pagination: { total: earlier } })
-    t.match((await ada(`GET /audit?from=${String(middle)}`)).body, { pagination: { total: 12 - Number(earlier) } })
+    t.match((await ada(`GET /audit?from=${String(middle)}`)).body, { pagination: { total: 14 - Number(earlier) } })
     const today = new Date().toISOString().slice(0, 10)
-    t.match((await ada('GET /audit?from=0000-01-01&to=9999-12-31')).body, { pagination: { total: 12 } })
+    t.match((await ada('GET /audit?from=0000-01-01&to=9999-12-31')).body, { pagination: { total: 14 } })
     t.match((await ada('GET /audit?from=9999-12-31&to=9999-12-31')).body, { data: { length: 0 }, pagination: { total: 0 } })
-    t.match((await ada(`GET /audit?to=${today}&from=1969-01-01T00:00:00%2B14:00&limit=1&offset=11`)).body, {
+    t.match((await ada(`GET /audit?to=${today}&from=1969-01-01T00:00:00%2B14:00&limit=1&offset=13`)).body, {
       data: [{ action: 'secret.create' }],
-      pagination: { limit: 1, offset: 11, total: 12 }
+      pagination: { limit: 1, offset: 13, total: 14 }
     })
-    t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: { length: 0 }, pagination: { limit: 100, offset: 10_000, total: 12 } })
+    t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: { length: 0 }, pagination: { limit: 100, offset: 10_000, total: 14 } })
   })
 
   await t.test('entries are filtered by target, outcome and, for the platform, tenant', async (t) => {
@@ -155,7 +157,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     ])
     t.strictSame(lines(await ada('GET /audit?target=K&userId=ada&limit=1&offset=1')), ['secret.create K ada'])
     t.strictSame(lines(await ada('GET /audit?target=G')), [], "another tenant's target")
-    t.match((await ada('GET /audit?outcome=success')).body.pagination, { total: 12 })
+    t.match((await ada('GET /audit?outcome=success')).body.pagination, { total: 14 })
     t.match((await ada('GET /audit?outcome=failure')).body, { data: { length: 0 }, pagination: { total: 0 } })
     await app.audit.record({
       tenant: 'acme',
@@ -176,7 +178,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
     t.strictSame(lines(await ops('GET /audit?outcome=failure')), ['secret.create F eve', 'secret.create F eve'])
     t.match((await ops('GET /audit?outcome=failure&tenantId=globex')).body, { data: [{ tenantId: 'globex' }], pagination: { total: 1 } })
     t.strictSame(lines(await ops('GET /audit?target=initech')), ['tenant.update initech ops', 'tenant.create initech ops'])
-    t.match((await ops('GET /audit?tenantId=acme')).body.pagination, { total: 13 })
+    t.match((await ops('GET /audit?tenantId=acme')).body.pagination, { total: 15 })
     t.match((await ops('GET /audit?tenantId=unknown')).body, { data: { length: 0 }, pagination: { total: 0 } })
     for (const query of ['tenantId=globex', 'tenantId=acme']) {
       refused(t, await ada(`GET /audit?${query}`), 403, 'FORBIDDEN', `${query} of a tenant's administrator`)
@@ -259,7 +261,7 @@ test("each tenant reads its own entries, and the platform reads the platform's",
         t.match(await ops(`${method} ${path}`, { body: {} }), { status: /404|405/ }, `${method} ${path}`)
       }
     }
-    t.match((await ada('GET /audit')).body, { pagination: { total: 12 } })
+    t.match((await ada('GET /audit')).body, { pagination: { total: 14 } })
   })
 
   await t.test("only the platform reads a deleted tenant's entries, not a new tenant with its id", async (t) => {
