@@ -143,11 +143,13 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
     if (!await hasPermission(request, others)) {
       throw failure('forbidden', { message: `Only administrators and holders of ${others} can access the usage of other users` })
     }
-    const role = named ?? (await users()?.find(tenant, userId))?.role
+    const known = await users()?.find(tenant, userId)
+    const role = named ?? known?.role
     if (role === undefined && await service.needsRole(tenant, 'resource' in given ? given : undefined)) {
       throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
     }
-    return { tenant, id: userId, role, tier }
+    // The given id may have capital letters.
+    return { tenant, id: known?.id ?? userId, role, tier }
   }
 }
 

@@ -37,3 +37,21 @@ test('a limit for a role applies if an administrator names a user without a role
     resource: 'files'
   }])
 })
+
+test('the usage of a user counts for any spelling of its id', async (t) => {
+  const app = await testServer(t, { auth: { registration: 'open' } }, { tenants: ['acme'] })
+  const admin = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
+  const rules = [{ resource: 'credits', metric: 'count', period: 'month', limit: 10 }]
+  t.equal((await admin('PUT /tenant/limits/resources', { body: rules })).status, 200)
+  const { id } = await app.users.create({ email: 'uma@example.com', password: 'a password of Uma', role: 'user', tenant: 'acme' }, noActor)
+  const ofUser = (userId: string, more: object = {}) => ({ body: { userId, resource: 'credits', metric: 'count', amount: 6, ...more } })
+
+  t.equal((await admin('POST /tenant/limits/resources/track', ofUser(id))).status, 200)
+  const capitals = id.toUpperCase()
+  t.match((await admin(`GET /tenant/limits/resources/usage?userId=${capitals}`)).body, [{ current: 6 }])
+  t.match((await admin('POST /tenant/limits/resources/check', ofUser(capitals))).body, { allowed: false, usage: { current: 6 } })
+  refused(t, await admin('POST /tenant/limits/resources/track', ofUser(capitals)), 402, 'RESOURCE_LIMIT')
+  refused(t, await admin('POST /tenant/limits/resources/track', ofUser(capitals, { role: 'user' })), 402, 'RESOURCE_LIMIT', 'with its role')
+  t.equal((await admin('POST /tenant/limits/resources/track', ofUser('UMA'))).status, 200, 'an id of another issuer')
+  t.match((await admin('GET /tenant/limits/resources/usage?userId=uma')).body, [{ current: 0 }], 'whose case counts')
+})
