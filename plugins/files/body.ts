@@ -136,12 +136,15 @@ export function watchForm (raw: IncomingMessage): () => number | null {
   }
 }
 
-/** The offset of the first file's bytes; 0 if it is unknown. */
+/** The offset of the first file's bytes; 0 if it is unknown. Each byte is read once, however many delimiters the form has. */
 function fileStart (form: Buffer, boundary: string): number {
-  for (let at = form.indexOf(`--${boundary}\r\n`); at !== -1; at = form.indexOf(`\r\n--${boundary}\r\n`, at + 1)) {
+  let at = form.indexOf(`--${boundary}\r\n`)
+  while (at !== -1) {
     const end = form.indexOf('\r\n\r\n', at + boundary.length)
     if (end === -1) return 0
     if (/;\s*filename\*?=/i.test(form.toString('latin1', at, end))) return end + 4
+    // The last line break of the header begins the delimiter after an empty part.
+    at = form.indexOf(`\r\n--${boundary}\r\n`, end + 2)
   }
   return 0
 }
