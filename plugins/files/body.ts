@@ -1,7 +1,7 @@
 /** Bodies of uploads while they arrive: their minimum speed, their size, and the rest of a refused body. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
-import { PassThrough, type Readable } from 'node:stream'
+import { type Duplex, PassThrough, type Readable } from 'node:stream'
 import { failure } from '../../lib/errors.js'
 import { allowSlowBody } from '../../lib/http/client-error.js'
 
@@ -68,16 +68,23 @@ export async function reading<T> (
 
 /** The body as a stream. Destroying it leaves the connection open, for the response. */
 export function bytesOf (raw: IncomingMessage, slow: Promise<never>): Readable {
-  const bytes = new PassThrough()
-  const fail = (error: Error) => {
+  const bytes = pipeBody(raw, new PassThrough())
+  slow.catch((error: Error) => {
     bytes.destroy(error)
+  })
+  return bytes
+}
+
+/** Pipes the body into the stream, which fails if the body ends early. */
+export function pipeBody<Stream extends Duplex> (raw: IncomingMessage, stream: Stream): Stream {
+  const fail = (error: Error) => {
+    stream.destroy(error)
   }
   raw.once('error', fail)
   raw.once('close', () => {
     if (!raw.complete) fail(new Error('the body ended early'))
   })
-  slow.catch(fail)
-  return raw.pipe(bytes)
+  return raw.pipe(stream)
 }
 
 /** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */
@@ -111,7 +118,14 @@ export function lengthOf ({ headers }: Pick<IncomingMessage, 'headers'>): number
   return headers['transfer-encoding'] === undefined && Number.isSafeInteger(length) && length >= 0 ? length : null
 }
 
-const boundaryOf = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i
+// Characters of ASCII that need no escape in a quoted string.
+const boundaryForm = /;\s*boundary=(?:"([ !#-[\]-~]+)"|([!#-:<-[\]-~]+))/i
+
+/** The boundary of a form; undefined if it has none. */
+export function boundaryOf ({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
+  const [, quoted, plain] = boundaryForm.exec(headers['content-type'] ?? '') ?? []
+  return quoted ?? plain
+}
 
 /**
  * The number of bytes of a form's file, computed from the form's length; exact if the file is the last part. Call this before the
@@ -119,8 +133,7 @@ const boundaryOf = /;\s*boundary=(?:"([^"]+)"|([^\s;"]+))/i
  */
 export function watchForm (raw: IncomingMessage): () => number | null {
   const total = lengthOf(raw)
-  const [, quoted, plain] = boundaryOf.exec(raw.headers['content-type'] ?? '') ?? []
-  const boundary = quoted ?? plain
+  const boundary = boundaryOf(raw)
   if (total === null || boundary === undefined) return () => total
   const chunks: Buffer[] = []
   let kept = 0

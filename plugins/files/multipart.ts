@@ -4,10 +4,15 @@
  */
 import type { Multipart } from '@fastify/multipart'
 import type { FastifyInstance } from 'fastify'
+import { boundaryOf, pipeBody } from './body.js'
 import { formLimits } from './buckets.js'
+import { FormBody } from './form-body.js'
+
+type FormLimits = Partial<typeof formLimits> & Pick<typeof formLimits, 'parts'>
 
 export interface Form {
-  parts(options?: { readonly limits: Partial<typeof formLimits> }): AsyncIterableIterator<Multipart>
+  /** Reads the body. */
+  parts(limits?: FormLimits): AsyncGenerator<Multipart>
 }
 
 const forms = new WeakMap<object, Form>()
@@ -20,7 +25,15 @@ export async function acceptForms (app: FastifyInstance): Promise<void> {
   const members = await (reader ??= loadReader())
   app.decorateRequest('receivedForm', null)
   app.addContentTypeParser('multipart/form-data', (request, raw, done) => {
-    forms.set(request, Object.assign(Object.create(members), { raw, log: silent, isMultipart: () => true }))
+    forms.set(request, {
+      async * parts (limits = formLimits) {
+        const boundary = boundaryOf(raw)
+        if (boundary === undefined) throw new Error('the form has no boundary')
+        const body = pipeBody(raw, new FormBody(boundary, limits.parts))
+        const form = Object.assign(Object.create(members), { raw: body, log: silent, isMultipart: () => true })
+        yield * form.parts({ limits })
+      }
+    })
     done(null)
   })
 }

@@ -103,7 +103,7 @@ async function receiveRouteForm (
     parts: maxFields + files.length + 1
   }
   try {
-    for await (const part of partsOf(form.parts({ limits }), slow, expected)) {
+    for await (const part of partsOf(form.parts(limits), slow, expected)) {
       if (part.type === 'field') takeField(part)
       else await takeFile(part)
     }
