@@ -1,6 +1,6 @@
 /** The text of HTML. The tokenizer keeps no stack of open elements, so nesting cannot make it slow. Nothing is loaded or run. */
 import { Tokenizer } from 'htmlparser2'
-import { type Block, BlockList } from './blocks.js'
+import { type Block, BlockList, Pieces, stepLength } from './blocks.js'
 
 const headings: ReadonlySet<string> = new Set(['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'title'])
 const paragraphs: ReadonlySet<string> = new Set([
@@ -12,22 +12,44 @@ const cells: ReadonlySet<string> = new Set(['td', 'th', 'option'])
 /** The tokenizer finds the ends of these by itself. */
 const unread: ReadonlySet<string> = new Set(['script', 'style'])
 
-export function htmlBlocks (html: string): Block[] {
+interface Token {
+  readonly kind: 'text' | 'opening' | 'closing'
+  /** At most one step of text, or the name of a tag. */
+  readonly text: string
+}
+
+export function * htmlBlocks (html: string): Generator<Block[]> {
   const list = new BlockList()
-  let parts: string[] = []
+  const line = new Line()
   let isHeading = false
   let isPre = false
   let isUnread = false
 
+  const endLine = (): void => {
+    const text = line.take()
+    if (text !== '') list.addLine(text)
+  }
   const flush = (): void => {
-    const text = parts.join('')
-    list.add(isPre ? text : spaced(text), isHeading)
-    parts = []
+    endLine()
+    list.end(isHeading)
+  }
+  const read = (text: string): void => {
+    if (isPre) {
+      list.add(text)
+      return
+    }
+    // White space as a browser shows it, with the breaks of `<br>`.
+    const [first = '', ...further] = text.replace(/[\t\f\r ]+/g, ' ').split('\n')
+    line.add(first)
+    for (const part of further) {
+      endLine()
+      line.add(part)
+    }
   }
   const opened = (name: string): void => {
     if (unread.has(name)) isUnread = true
-    else if (name === 'br') parts.push('\n')
-    else if (cells.has(name)) parts.push(' ')
+    else if (name === 'br') read('\n')
+    else if (cells.has(name)) read(' ')
     else if (headings.has(name)) {
       flush()
       isHeading = true
@@ -45,19 +67,36 @@ export function htmlBlocks (html: string): Block[] {
       isPre = false
     }
   }
+  for (const tokens of tokensOf(html)) {
+    for (const { kind, text } of tokens) {
+      if (kind === 'opening') opened(text)
+      else if (kind === 'closing') closed(text)
+      else if (!isUnread) read(text)
+      if (text.length === stepLength) yield list.step()
+    }
+    yield list.step()
+  }
+  flush()
+  yield list.step()
+}
+
+/** The tokens of each step. */
+function * tokensOf (html: string): Generator<Token[]> {
+  let tokens: Token[] = []
   const none = (): void => {}
   const tokenizer = new Tokenizer({ decodeEntities: true }, {
     ontext (start, end) {
-      if (!isUnread) parts.push(html.slice(start, end))
+      // The text of a title can have the length of the document.
+      for (let at = start; at < end; at += stepLength) tokens.push({ kind: 'text', text: html.slice(at, Math.min(at + stepLength, end)) })
     },
     ontextentity (codepoint) {
-      if (!isUnread) parts.push(String.fromCodePoint(codepoint))
+      tokens.push({ kind: 'text', text: String.fromCodePoint(codepoint) })
     },
     onopentagname (start, end) {
-      opened(html.slice(start, end).toLowerCase())
+      tokens.push({ kind: 'opening', text: html.slice(start, end).toLowerCase() })
     },
     onclosetag (start, end) {
-      closed(html.slice(start, end).toLowerCase())
+      tokens.push({ kind: 'closing', text: html.slice(start, end).toLowerCase() })
     },
     onselfclosingtag: none,
     onopentagend: none,
@@ -71,13 +110,29 @@ export function htmlBlocks (html: string): Block[] {
     onprocessinginstruction: none,
     onend: none
   })
-  tokenizer.write(html)
+  for (let at = 0; at < html.length; at += stepLength) {
+    tokenizer.write(html.slice(at, at + stepLength))
+    yield tokens
+    tokens = []
+  }
   tokenizer.end()
-  flush()
-  return list.blocks
+  yield tokens
 }
 
-/** White space as a browser shows it, with the breaks of `<br>`. */
-function spaced (text: string): string {
-  return text.split('\n').map((line) => line.replace(/[\t\f\r ]+/g, ' ').trim()).filter((line) => line !== '').join('\n')
+/** A line in parts without repeated spaces. */
+class Line {
+  readonly #parts = new Pieces()
+  #endsWithSpace = false
+
+  add (part: string): void {
+    if (part === '') return
+    this.#parts.add(this.#endsWithSpace && part.startsWith(' ') ? part.slice(1) : part)
+    this.#endsWithSpace = part.endsWith(' ')
+  }
+
+  /** The text without spaces at its ends, which it removes. */
+  take (): string {
+    this.#endsWithSpace = false
+    return this.#parts.take().trim()
+  }
 }

@@ -1,18 +1,22 @@
 /** The structure of Markdown: headings, paragraphs, and code between fences. Inline markup stays as it is. */
-import { type Block, BlockList } from './blocks.js'
+import { type Block, BlockList, linesOf } from './blocks.js'
 
-export function markdownBlocks (text: string): Block[] {
+export function * markdownBlocks (text: string): Generator<Block[]> {
   const list = new BlockList()
-  let lines: string[] = []
+  let lineCount = 0
   let fence: string | null = null
   const flush = (isHeading = false): void => {
-    list.add(lines.join('\n'), isHeading)
-    lines = []
+    list.end(isHeading)
+    lineCount = 0
   }
-  for (const line of text.split(/\r\n|[\n\r]/)) {
+  const add = (line: string): void => {
+    list.addLine(line)
+    lineCount++
+  }
+  const read = (line: string): void => {
     const content = line.trim()
     if (fence !== null) {
-      lines.push(line)
+      add(line)
       if (content.startsWith(fence) && isOnly(content, fence[0]!)) {
         fence = null
         flush()
@@ -21,15 +25,20 @@ export function markdownBlocks (text: string): Block[] {
     else if (content.startsWith('```') || content.startsWith('~~~')) {
       flush()
       fence = content.slice(0, 3)
-      lines.push(line)
+      add(line)
     } else if (levelOf(content) > 0) {
       flush()
-      list.add(withoutEnd(content.slice(levelOf(content))), true)
-    } else if (lines.length === 1 && (isOnly(content, '=') || isOnly(content, '-'))) flush(true)
-    else lines.push(line)
+      add(withoutEnd(content.slice(levelOf(content))))
+      flush(true)
+    } else if (lineCount === 1 && (isOnly(content, '=') || isOnly(content, '-'))) flush(true)
+    else add(line)
+  }
+  for (const lines of linesOf(text, /\r\n|[\n\r]/g)) {
+    for (const line of lines) read(line)
+    yield list.step()
   }
   flush()
-  return list.blocks
+  yield list.step()
 }
 
 /** The number of `#` before a heading; 0 for another line. */

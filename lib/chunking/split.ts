@@ -24,7 +24,7 @@ interface Piece {
   readonly begins: boolean
 }
 
-export async function splitBlocks (blocks: readonly Block[], { countTokens, yielder, maxChunks }: SplitOptions): Promise<string[]> {
+export async function splitBlocks (steps: Iterable<readonly Block[]>, { countTokens, yielder, maxChunks }: SplitOptions): Promise<string[]> {
   const chunks: string[] = []
   let pieces: Piece[] = []
   let tokens = 0
@@ -40,25 +40,28 @@ export async function splitBlocks (blocks: readonly Block[], { countTokens, yiel
     onlyHeadings = true
   }
 
-  for (const { isHeading, text } of blocks) {
-    if (isHeading && !onlyHeadings) emit(false)
-    let begins = true
-    for (const sentence of sentencesOf(text)) {
-      if (yielder.shouldYield()) await yielder.yield()
-      for (const [part, count] of fitting(sentence, countTokens)) {
-        if (tokens + count > maxChunkTokens && pieces.length > shared) emit(true)
-        if (tokens + count > maxChunkTokens) {
-          pieces = []
-          shared = 0
-          tokens = 0
+  for (const blocks of steps) {
+    for (const { isHeading, text } of blocks) {
+      if (isHeading && !onlyHeadings) emit(false)
+      let begins = true
+      for (const sentence of sentencesOf(text)) {
+        if (yielder.shouldYield()) await yielder.yield()
+        for (const [part, count] of fitting(sentence, countTokens)) {
+          if (tokens + count > maxChunkTokens && pieces.length > shared) emit(true)
+          if (tokens + count > maxChunkTokens) {
+            pieces = []
+            shared = 0
+            tokens = 0
+          }
+          pieces.push({ text: part, tokens: count, begins })
+          tokens += count
+          begins = false
         }
-        pieces.push({ text: part, tokens: count, begins })
-        tokens += count
-        begins = false
+        if (chunks.length > maxChunks) return chunks
       }
-      if (chunks.length > maxChunks) return chunks
+      onlyHeadings &&= isHeading
     }
-    onlyHeadings &&= isHeading
+    if (yielder.shouldYield()) await yielder.yield()
   }
   emit(false)
   yielder.done()

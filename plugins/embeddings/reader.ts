@@ -53,7 +53,11 @@ export function createReader ({ models, files }: ReaderParts) {
     return await buffer(bytes)
   }
 
-  async function blocksOf (tenant: Owner, { contentType, document, fileId = '' }: Source, signal: AbortSignal): Promise<Block[]> {
+  async function blocksOf (
+    tenant: Owner,
+    { contentType, document, fileId = '' }: Source,
+    signal: AbortSignal
+  ): Promise<Iterable<readonly Block[]>> {
     if (contentType === 'application/pdf') {
       const either = AbortSignal.any([signal, closed.signal])
       const text = await places.run(tenant, async () =>

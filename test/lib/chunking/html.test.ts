@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { htmlBlocks } from '../../../lib/chunking/html.js'
 
-const shown = (html: string) => htmlBlocks(html).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
+const shown = (html: string) => [...htmlBlocks(html)].flat().map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
 
 test('reads headings, paragraphs, lists, tables and entities', async (t) => {
   t.same(
@@ -42,7 +42,28 @@ test('is linear: a megabyte of nested, unclosed or closed elements is parsed qui
     const part of ['<a>', '<div>', '</x>', '<p', '<!--', '&amp', '<b></c>', '<h1>', '<', '<a b="', '<pre>', '<![CDATA[', '<?', '&#x', '\n ']
   ) {
     const text = part.repeat(size / part.length)
-    const blocks = htmlBlocks(text)
+    const blocks = [...htmlBlocks(text)].flat()
     t.ok(blocks.length <= size, part)
+  }
+})
+
+test('text is the same across the steps of the reader', async (t) => {
+  const long = Array.from({ length: 3000 }, (_, index) => `word${index}`)
+  t.same(shown(`<p>${long.join(' \t ')}`), [long.join(' ')])
+  t.same(shown(`<p>${long.join('<b> </b> ')}`), [long.join(' ')])
+  t.same(shown(`<p>${long.join('&nbsp; <br>\n')}`), [long.join('\n')])
+  t.same(shown(`<pre>${long.join(' \n\n ')}</pre>`), [long.join(' \n\n ')])
+  t.same(shown(`<p>${long.join('</p><h1 class="&amp;">')}`), long.map((word, index) => index === 0 ? word : `# ${word}`))
+  t.same(shown(`<p>${'&#x1F600;'.repeat(3000)}`), ['😀'.repeat(3000)])
+})
+
+test('each step reads a small part of the document', async (t) => {
+  const size = 400_000
+  // A title is one text for the parser if a `<` is at the end of each part.
+  const title = `<title>${' \t'.repeat(2044)}<${' \t'.repeat(2047)} <`.padEnd(size, `${' \t'.repeat(2047)} <`)
+  for (const html of ['<p>a'.repeat(size / 4), '<p>'.repeat(size / 3), '<br>'.repeat(size / 4), title]) {
+    const steps = [...htmlBlocks(html)]
+    t.ok(steps.length >= 97, `${html.slice(0, 8)}: ${steps.length} steps`)
+    t.ok(steps.every((blocks) => blocks.length <= 2048), html.slice(0, 8))
   }
 })

@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import { textBlocks } from '../../../lib/chunking/blocks.js'
+import { htmlBlocks } from '../../../lib/chunking/html.js'
 import { markdownBlocks } from '../../../lib/chunking/markdown.js'
 import { maxChunkTokens, overlapTokens, splitBlocks } from '../../../lib/chunking/split.js'
 import { createYielder } from '../../../lib/concurrency/event-loop-yielder.js'
@@ -9,7 +10,7 @@ import { isStorable } from '../../../lib/json/storable.js'
 const countTokens = (text: string) => Math.ceil(text.length / 4)
 const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>
   splitBlocks(blocks, { countTokens, yielder: createYielder(tenantRef('acme')), maxChunks })
-const shown = (text: string) => markdownBlocks(text).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
+const shown = (text: string) => [...markdownBlocks(text)].flat().map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
 
 test('Markdown is parsed into headings, paragraphs and code fences', async (t) => {
   t.same(shown('# One #\ntext\nmore\n\n## Two\r\n```js\n# no heading\n\nlet a\n```\nafter\n\nThree\n===\nend\n#no\n####### no'), [
@@ -61,4 +62,38 @@ test('the token bound holds for a model with single-byte tokens too', async (t) 
 
 test('a document with too many chunks is not read to its end', async (t) => {
   t.equal((await split(textBlocks('word '.repeat(200_000)), 10)).length, 11)
+  let steps = 0
+  const counted = function * () {
+    for (const blocks of markdownBlocks('# word\n\nword\n\n'.repeat(50_000))) {
+      steps++
+      yield blocks
+    }
+  }
+  t.equal((await split(counted(), 10)).length, 11)
+  t.ok(steps < 3, `${steps} steps`)
+})
+
+test('a document yields to other work while it is read, also where it has no text', async (t) => {
+  let pieces = 0
+  const yielder = {
+    shouldYield: () => ++pieces % 10 === 0,
+    yield: async () => {},
+    begin () {},
+    done () {},
+    waiting: 0
+  }
+  for (const steps of [htmlBlocks('<p>'.repeat(100_000)), textBlocks('\n'.repeat(300_000)), markdownBlocks(' \r\n'.repeat(100_000))]) {
+    pieces = 0
+    t.same(await splitBlocks(steps, { countTokens, yielder, maxChunks: 1000 }), [])
+    t.ok(pieces > 70, `${pieces} pieces`)
+  }
+})
+
+test('text is the same across the steps of the readers', async (t) => {
+  const long = Array.from({ length: 3000 }, (_, index) => `word${index}`)
+  t.same(shown(`${long.join('\r\n')}\r\n\r\nend`), [long.join('\n'), 'end'])
+  t.same(shown(`~~~\n${long.join('\n\n')}\n~~~\nend`), [`~~~\n${long.join('\n\n')}\n~~~`, 'end'])
+  t.same(shown(long.join('\n===\n')), long.map((word, index) => index === long.length - 1 ? word : `# ${word}`))
+  t.same([...textBlocks(long.join('\f'))].flat(), [{ isHeading: false, text: long.join('\n') }])
+  t.same([...textBlocks(long.join('\r\r'))].flat(), long.map((text) => ({ isHeading: false, text })))
 })
