@@ -32,9 +32,9 @@ async function openAdapters (settings: BillingSettings) {
 }
 
 export type { BillingSettings, ProviderAccount } from '../../lib/document/rules/billing.js'
-export type { Outcome } from './change.js'
 export type { Cycle, ProviderName, SubscriptionStatus } from './providers/provider.js'
 export type { Billing, InForce, Subscription } from './service.js'
+export type { Outcome } from './subscription-changes.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

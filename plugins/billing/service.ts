@@ -5,13 +5,14 @@ import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { type ChangeParts, createChange, type Outcome, type SettledTenant, unclaimedOf } from './change.js'
+import { type ChangeParts, createChange, type SettledTenant } from './change.js'
 import { claimants, customerOf, keepOrphan } from './orphan-events.js'
 import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
 import { entitlement, lowestPlan } from './resolve-plan.js'
 import type { Sale } from './settings.js'
 import { heardEvent } from './snapshots.js'
 import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
+import { type Outcome, unclaimedOf } from './subscription-changes.js'
 
 /** A tenant's subscription. */
 export interface Subscription {
