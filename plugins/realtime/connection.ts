@@ -12,6 +12,7 @@ import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
+import { askToReconnect } from './watches.js'
 
 const identityMs = 10_000 // ms for the first message
 const maxReason = 123 // bytes
@@ -200,7 +201,7 @@ export function serveConnection (
     }
     if (statusCode >= 500) {
       request.log.warn({ err: error }, 'a connection could not be identified')
-      return end(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
+      return askToReconnect(outlet)
     }
     const isRefused = isFailure(known, 'tenantRequired') || isFailure(known, 'tenantInvalid') || statusCode === 403 || statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)

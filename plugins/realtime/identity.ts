@@ -1,10 +1,10 @@
 /** The identity of a connection: from a header, a subprotocol or the first message. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { failure } from '../../lib/errors.js'
+import { failure, TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import { isPlatformAdmin } from '../auth/access.js'
+import { isPlatformAdmin, requirePermissions } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { requireActive, type Tenant } from '../tenancy/tenant.js'
@@ -58,6 +58,26 @@ export async function requireTenant (
   if (tenant === null) throw failure('tenantUnknown')
   requireActive(tenant, { byPlatform: isPlatformAdmin(claims) })
   return tenant
+}
+
+/** Throws, or rejects with, `forbidden` unless the caller has all permissions at the moment. */
+export function requireAllowed (
+  app: Pick<FastifyInstance, 'auth'>,
+  { claims, tenant }: Identity,
+  permissions: readonly string[]
+): void | Promise<void> {
+  return requirePermissions({ auth: claims, tenant: { id: tenant }, server: app }, permissions)
+}
+
+/** Whether the caller has all permissions at the moment. Rejects only with errors of the server, such as a lost database. */
+export async function isAllowed (app: Pick<FastifyInstance, 'auth'>, identity: Identity, permissions: readonly string[]): Promise<boolean> {
+  try {
+    await requireAllowed(app, identity, permissions)
+    return true
+  } catch (error) {
+    if (error instanceof TenantryError && error.statusCode < 500) return false
+    throw error
+  }
 }
 
 export function createIdentities (app: FastifyInstance) {

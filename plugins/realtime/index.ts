@@ -28,6 +28,7 @@ import { createCore } from './service.js'
 import { later } from './sockets.js'
 import { createChangeStore, sweepChanges } from './store.js'
 import { closeCodes, type RealtimeStatus } from './types.js'
+import { createWatches } from './watches.js'
 
 export type { ClientMessage, ServerMessage } from '../../lib/realtime/messages.js'
 export type { Published, Realtime, RealtimeStatus } from './types.js'
@@ -75,7 +76,7 @@ export default definePlugin<RealtimeOptions>({
     })
     const reader = createReader({
       store,
-      tableOf: (name) => core.tableOf(name),
+      tableOf: (name) => watches.tableOf(name),
       lost () {
         recorder.forget()
         core.loseAll()
@@ -90,7 +91,8 @@ export default definePlugin<RealtimeOptions>({
       lost: (table) => core.lose(table),
       log
     })
-    const core = createCore({ app, usage, store, reader, recorder, rooms, section })
+    const watches = createWatches({ app, usage, store, reader, recorder, listed: section.tables ?? {} })
+    const core = createCore({ app, usage, watches, rooms, roomRules: section.rooms })
     let stopSockets = async () => {}
     app.decorate('realtime', {
       publish (tenant: Owner, message) {
@@ -101,7 +103,7 @@ export default definePlugin<RealtimeOptions>({
       },
       status: () => ({
         connections: core.connections,
-        watches: core.watches,
+        watches: watches.count,
         rooms: rooms.count,
         bus: section.redis !== undefined && engine.kind !== 'embedded' ? 'redis' : engine.kind
       })

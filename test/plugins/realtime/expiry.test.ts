@@ -12,18 +12,25 @@ import { createRooms } from '../../../plugins/realtime/rooms.js'
 import { createCore } from '../../../plugins/realtime/service.js'
 import { createChangeStore } from '../../../plugins/realtime/store.js'
 import type { Identity } from '../../../plugins/realtime/types.js'
+import { createWatches } from '../../../plugins/realtime/watches.js'
 import { open } from './app.js'
 
 test('an expired token ends its connection while the key of another connection cannot be looked up', async (t) => {
   const { app } = await open(t)
   const { engine, log } = app
   const store = createChangeStore(engine)
+  const usage = () => null
   const core = createCore({
     app,
-    usage: () => null,
-    store,
-    reader: createReader({ store, tableOf: () => undefined, lost: () => {}, log }),
-    recorder: createRecorder({ store: createRecordedStore(app.db), schema: 'public', retentionSeconds: 1, lost: () => {}, log }),
+    usage,
+    watches: createWatches({
+      app,
+      usage,
+      store,
+      reader: createReader({ store, tableOf: () => undefined, lost: () => {}, log }),
+      recorder: createRecorder({ store: createRecordedStore(app.db), schema: 'public', retentionSeconds: 1, lost: () => {}, log }),
+      listed: {}
+    }),
     rooms: createRooms({
       store: createMemberStore(app.db, (tenant) => engine.kyselyFor(tenant), randomUUID()),
       bus: { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => true, close: async () => {} },
@@ -32,7 +39,7 @@ test('an expired token ends its connection while the key of another connection c
       maxMessageBytes: 1000,
       log
     }),
-    section: {}
+    roomRules: undefined
   })
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
