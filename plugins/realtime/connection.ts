@@ -10,6 +10,7 @@ import { readMessage } from '../../lib/realtime/read-message.js'
 import { type ConnectionBytes, drain, littleUnsentBytes, maxGatheredBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import { type Credential, credentialOf, type Identities, sentCredential } from './identity.js'
+import { createMessageAllowance } from './message-allowance.js'
 import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 import { askToReconnect } from './watches.js'
@@ -53,13 +54,12 @@ export function serveConnection (
   let isHeld = false
   /** No more messages about rooms are read. */
   let isFull = false
-  let rooms: Promise<void> = Promise.resolve()
-  let unread: string[] = []
-  let room = maxMessagesPerSecond
-  let counted = now()
+  let isPaused = false
   let isGathering = false
+  let rooms: Promise<void> = Promise.resolve()
   let waitingForRooms = 0
-  let pausedAt: number | null = null
+  let unread: string[] = []
+  const allowance = createMessageAllowance(maxMessagesPerSecond, now)
 
   /** Messages of one turn of the event loop are one write to the network, or some if they are large. */
   function write (text: string): void {
@@ -124,19 +124,9 @@ export function serveConnection (
     outlet.send(errorMessage(known, ref), 'error')
   }
 
-  function allowance (ms: number): number {
-    return Math.max(0, ms) * maxMessagesPerSecond / 1000
-  }
-
   /** Counts a message. Beyond the limit, ends the connection and returns false. */
   function count (): boolean {
-    const at = now()
-    room = Math.max(room, Math.min(maxMessagesPerSecond, room + allowance(at - counted)))
-    counted = at
-    if (room >= 1) {
-      room--
-      return true
-    }
+    if (allowance.take()) return true
     end(closeCodes.tooManyMessages, `The client sent more than ${maxMessagesPerSecond} messages per second`)
     return false
   }
@@ -161,18 +151,16 @@ export function serveConnection (
   }
 
   function pause (): void {
-    if (pausedAt !== null) return
-    pausedAt = now()
+    if (isPaused) return
+    isPaused = true
+    allowance.pause()
     socket.pause()
   }
 
-  /** The messages that the client was allowed to send meanwhile arrive at once. */
   function resume (): void {
-    if (pausedAt === null || isHeld || isFull || isEnded) return
-    const at = now()
-    room = Math.min(maxMessagesPerSecond, room + allowance(pausedAt - counted)) + allowance(at - pausedAt)
-    counted = at
-    pausedAt = null
+    if (!isPaused || isHeld || isFull || isEnded) return
+    isPaused = false
+    allowance.resume()
     socket.resume()
   }
 
