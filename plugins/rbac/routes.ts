@@ -50,6 +50,7 @@ const RoleChanges = ClosedObject({ name: Type.Optional(RoleName), description: D
 })
 const NewPermission = ClosedObject({ name: Permission, description: Description })
 const Assignment = ClosedObject({ userId: UserId, roleId: Id })
+/** Members in the body; the others are in the query string. */
 const PartOfAssignment = ClosedObject({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) })
 
 const Role = named(
@@ -75,8 +76,12 @@ const tags = ['Platform roles']
 const config = { access: 'platform-admin' } as const
 
 export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
-  const userOf = ({ tenant }: FastifyRequest, userId: string) => service.userOf(tenantOrPlatform(tenant), userId)
+  roleRoutes(app, service)
+  permissionRoutes(app, service)
+  assignmentRoutes(app, service)
+}
 
+function roleRoutes (app: FastifyGroup, service: PlatformRoles): void {
   app.get('/rbac/roles', {
     config,
     schema: {
@@ -133,7 +138,9 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
     await service.deleteRole(request.params.id, actorOf(request))
     return { success: true }
   })
+}
 
+function permissionRoutes (app: FastifyGroup, service: PlatformRoles): void {
   app.get('/rbac/permissions', {
     config,
     schema: {
@@ -171,6 +178,10 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
     await service.deletePermission(request.params.id, actorOf(request))
     return { success: true }
   })
+}
+
+function assignmentRoutes (app: FastifyGroup, service: PlatformRoles): void {
+  const userOf = ({ tenant }: FastifyRequest, userId: string) => service.userOf(tenantOrPlatform(tenant), userId)
 
   app.post('/rbac/assign', {
     config: { ...config, idempotency: 'plain' },
