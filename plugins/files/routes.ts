@@ -5,33 +5,25 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
-import { tenantRef } from '../../lib/identity/tenant-ref.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
 import { callerOf, hasPermission, insufficientPermissions, requirePermissions } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
-import { requiredTenant, tenantOf } from '../tenancy/required.js'
-import { bytesOf, lengthOf } from './body.js'
-import type { Bucket } from './buckets.js'
+import { tenantOf } from '../tenancy/required.js'
 import { downloadRoutes, parseKey } from './download.js'
 import { receiveForm } from './form.js'
-import { describe } from './input.js'
 import { acceptForms, formOf } from './multipart.js'
 import { resumableRoutes } from './resumable-routes.js'
-import {
-  Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl,
-  SignQuery, UploadForm
-} from './schemas.js'
+import { EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUrl, SignQuery, UploadForm } from './schemas.js'
 import type { FilesService } from './service.js'
+import { signedUploadRoutes } from './signed-upload-routes.js'
 import type { StoredFile } from './types.js'
-import { uploaderOf } from './uploads.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const
 const uploadErrors = [400, 401, 'planLimit', 403, 404, 408, 413, 415, 429, 500, 503, 507] as const
 
 export async function fileRoutes (group: FastifyGroup, service: FilesService): Promise<void> {
-  const { buckets, removal, signed } = service
+  const { buckets, removal } = service
   const bodyOf = service.shown
 
   /** Throws `notFound` for a file that the caller may not know of. Throws `forbidden` for a file in a bucket that it may not use. */
@@ -68,65 +60,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
   })
 
   await group.register(async (app) => resumableRoutes(app, service))
-
-  // Accepts bodies of any type.
-  await group.register(async (app: FastifyGroup) => {
-    app.removeAllContentTypeParsers()
-    app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
-    const description = 'Send the bytes to the URL returned by `POST /files/presign`.'
-    const schema = { tags, summary: 'Send the content of an announced file', description, params: FileParams, querystring: ContentQuery }
-    const body = { type: 'string', format: 'binary' }
-    app.put('/files/:fileId/content', {
-      config: {
-        access: 'public',
-        streamsBody: 'any',
-        openapi: {
-          ...schema,
-          consumes: ['application/octet-stream'],
-          body,
-          response: { 200: Success },
-          errors: [403, 408, 409, 429, 503, 507]
-        }
-      },
-      schema: { ...schema, response: { 200: Success, ...errorResponses(400, 403, 408, 409, 413, 415, 429, 500, 503, 507) } }
-    }, async (request) => {
-      const { tenant, ...grant } = request.query
-      const { raw, params: { fileId } } = request
-      await service.reading(raw, (slow) => signed.receive(tenantRef(tenant), fileId, grant, () => bytesOf(raw, slow), lengthOf(raw)))
-      return { success: true }
-    })
-  })
-
-  group.post('/files/presign', {
-    config: { ...config, idempotency: 'encrypted' },
-    schema: {
-      tags,
-      summary: 'Announce a file and create an upload URL',
-      description: 'The size of the file counts as used storage immediately. It is released if the file is not confirmed in time.',
-      body: Announcement,
-      response: { 201: SignedUpload, ...callerErrors('planLimit', 413, 415) }
-    }
-  }, async (request, reply) => {
-    const { contentType, size, metadata, ...said } = request.body
-    const described = describe({ ...said, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }, buckets)
-    await requirePermissions(request, described.bucket.permissions)
-    const announced = await signed.announce(requiredTenant(request), described, { contentType, size }, uploaderOf(request))
-    return reply.code(201).send(announced)
-  })
-
-  group.post('/files/:fileId/confirm', {
-    config,
-    schema: {
-      tags,
-      summary: 'Confirm an announced file',
-      description: 'You can repeat this request. Responds with 409 until the content has been uploaded.',
-      params: FileParams,
-      response: { 200: File, ...callerErrors(409, 415) }
-    }
-  }, async (request) => {
-    const permit = ({ permissions }: Bucket) => requirePermissions(request, permissions)
-    return bodyOf(await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), permit))
-  })
+  await signedUploadRoutes(group, service)
 
   group.get('/files/:fileId', {
     config,
