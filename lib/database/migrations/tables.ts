@@ -6,7 +6,7 @@ import { identifier, identifiers, literal, qualified } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
 import {
-  indexPartitions, isUnfinished, referencePartitions, refusedIndex, refusedTree
+  indexPartitions, isUnfinished, type PartitionTree, referencePartitions, refusedIndex, refusedTree
 } from './partitions.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
@@ -67,19 +67,61 @@ function createTable (name: string, { columns, primaryKey, uniqueKeys }: WantedT
   return `create table ${name} (\n  ${lines.join(',\n  ')}\n)`
 }
 
+/** An existing table and its declaration. */
+interface Target extends TableContext {
+  /** The qualified name. */
+  readonly name: string
+  readonly existing: Table
+  readonly wanted: WantedTable
+  /**
+   * Set if partitions get their own indexes and references: PostgreSQL builds and checks those of a whole partitioned table only while it
+   * blocks writes.
+   */
+  readonly tree: PartitionTree | null
+  /** Statements may block writes of the table while they run. */
+  readonly mayBlock: boolean
+}
+
+/** Steps for the missing columns, indexes or references. */
+interface Addition<Step> {
+  readonly steps: readonly Step[]
+  readonly warnings: readonly string[]
+}
+
 function addTo (name: string, existing: Table, wanted: WantedTable, context: TableContext): TableDifference {
-  const { schema, state, hasRows, concurrent } = context
+  const { state, hasRows, concurrent } = context
   if (existing.view) return { made: [], changes: [], references: [], warnings: [`${wanted.name} is a view: its declaration has no effect`] }
-  const changes: MigrationStep[] = []
-  const references: Reference[] = []
+  const target: Target = {
+    ...context,
+    name,
+    existing,
+    wanted,
+    tree: concurrent && hasRows ? state?.partitions ?? null : null,
+    mayBlock: !concurrent || existing.partitioned === true
+  }
+  const columns = addColumns(target)
+  const indexes = addIndexes(target)
+  const references = addReferences(target)
+  return {
+    made: [],
+    changes: [...columns.steps, ...indexes.steps],
+    references: references.steps,
+    warnings: [
+      ...columns.warnings,
+      ...hasWantedKey(existing, wanted) ? [] : [primaryKeyWarning(existing, wanted)],
+      ...indexes.warnings,
+      ...references.warnings
+    ]
+  }
+}
+
+function addColumns ({ name, existing, wanted, state, hasRows, concurrent }: Target): Addition<MigrationStep> {
+  const steps: MigrationStep[] = []
   const warnings: string[] = []
-  // PostgreSQL builds indexes of partitioned tables, and checks their references, only while it blocks writes.
-  const tree = concurrent && hasRows ? state?.partitions ?? null : null
-  const plain = !concurrent || existing.partitioned === true
   for (const column of wanted.columns.values()) {
     const found = existing.columns.get(column.name)
     if (found !== undefined) {
-      if (state?.filling.includes(column.name) === true) changes.push(...fill(name, column))
+      if (state?.filling.includes(column.name) === true) steps.push(...fill(name, column))
       else warnings.push(...compare(wanted.name, column, found))
       continue
     }
@@ -89,53 +131,69 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
         `${wanted.name}.${column.name} is declared notNull, but ${wanted.name} has rows: the column is added as nullable; fill it, then set it NOT NULL`
       )
     }
-    if (concurrent && isFilled(column)) changes.push(...addFilled(name, column, defaultSql(column.default, column.type)))
-    else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
+    if (concurrent && isFilled(column)) steps.push(...addFilled(name, column, defaultSql(column.default, column.type)))
+    else steps.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
-  if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
-  const attach = (key: string) => change(name, [`alter table ${name} add constraint ${key} unique using index ${key}`])
-  const addIndex = (columns: readonly string[], kind: 'key' | 'idx') => {
-    const list = `(${identifiers(columns)})`
-    const own = identifier(indexName(wanted.name, columns, kind))
-    const unique = kind === 'key'
-    if (tree !== null) {
-      const index = { unique, columns, nameOf: (table: string) => indexName(table, columns, kind) }
-      const refused = refusedIndex(tree, index)
-      if (refused === null) changes.push(...indexPartitions(tree, index))
-      else warnings.push(partitionedWarning(wanted.name, `the ${unique ? 'unique key' : 'index'} ${list}`, refused))
-    } else if (plain) changes.push(...change(name, [unique ? `alter table ${name} add unique ${list}` : createIndex(name, columns)]))
-    else {
-      changes.push(buildIndex({ schema: identifier(schema), table: name, name: own, unique, rest: list }))
-      if (unique) changes.push(...attach(own))
-    }
-  }
+  return { steps, warnings }
+}
+
+/** Adds the unique keys and the indexes. */
+function addIndexes (target: Target): Addition<MigrationStep> {
+  const { name, existing, wanted, state, tree } = target
+  const additions: Addition<MigrationStep>[] = []
   for (const key of wanted.uniqueKeys) {
     const index = indexName(wanted.name, key, 'key')
-    if (state?.looseKeys.includes(index) === true) changes.push(...attach(identifier(index)))
-    else if (
-      (tree !== null && isUnfinished(tree, index)) ||
-      ![existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))
-    ) { addIndex(key, 'key') }
+    const exists = [existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))
+    if (state?.looseKeys.includes(index) === true) additions.push({ steps: attachKey(name, identifier(index)), warnings: [] })
+    else if (!exists || (tree !== null && isUnfinished(tree, index))) additions.push(addIndex(target, key, 'key'))
   }
   for (const columns of wanted.indexes) {
-    if (state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) !== true) addIndex(columns, 'idx')
+    const exists = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
+    if (!exists) additions.push(addIndex(target, columns, 'idx'))
   }
+  return { steps: additions.flatMap(({ steps }) => steps), warnings: additions.flatMap(({ warnings }) => warnings) }
+}
+
+function addIndex ({ name, schema, wanted, tree, mayBlock }: Target, columns: readonly string[], kind: 'key' | 'idx'): Addition<MigrationStep> {
+  const list = `(${identifiers(columns)})`
+  const unique = kind === 'key'
+  if (tree !== null) {
+    const index = { unique, columns, nameOf: (table: string) => indexName(table, columns, kind) }
+    const refused = refusedIndex(tree, index)
+    return refused === null
+      ? { steps: indexPartitions(tree, index), warnings: [] }
+      : { steps: [], warnings: [partitionedWarning(wanted.name, `the ${unique ? 'unique key' : 'index'} ${list}`, refused)] }
+  }
+  if (mayBlock) return { steps: change(name, [unique ? `alter table ${name} add unique ${list}` : createIndex(name, columns)]), warnings: [] }
+  const own = identifier(indexName(wanted.name, columns, kind))
+  const built = buildIndex({ schema: identifier(schema), table: name, name: own, unique, rest: list })
+  return { steps: [built, ...unique ? attachKey(name, own) : []], warnings: [] }
+}
+
+/** Makes a unique key of a unique index. */
+function attachKey (name: string, key: string): MigrationStep[] {
+  return change(name, [`alter table ${name} add constraint ${key} unique using index ${key}`])
+}
+
+function addReferences ({ name, schema, existing, wanted, state, tree, mayBlock }: Target): Addition<Reference> {
+  const steps: Reference[] = []
+  const warnings: string[] = []
   for (const key of wanted.foreignKeys) {
     const add = addReference(name, schema, key)
     const to = key.referencedTable
     const validate = scan(name, `alter table ${name} validate constraint ${identifier(key.name)}`)
-    if (state?.unvalidated.includes(key.name) === true) references.push({ to, steps: [validate] })
+    if (state?.unvalidated.includes(key.name) === true) steps.push({ to, steps: [validate] })
     // An existing reference without the tenant is left alone.
     else if (
       existing.foreignKeys.some((found) => found.referencedTable === to && found.columns.every((column) => key.columns.includes(column)))
     ) continue
     else if (tree !== null) {
       const refused = refusedTree(tree.tables)
-      if (refused === null) references.push({ to, steps: referencePartitions(tree, key.name, referenceSql(schema, key)) })
+      if (refused === null) steps.push({ to, steps: referencePartitions(tree, key.name, referenceSql(schema, key)) })
       else warnings.push(partitionedWarning(wanted.name, `the reference ${key.name}`, refused))
-    } else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
+    } else steps.push({ to, steps: mayBlock ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
   }
-  return { made: [], changes, references, warnings }
+  return { steps, warnings }
 }
 
 function partitionedWarning (table: string, missing: string, reason: string): string {
