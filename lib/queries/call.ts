@@ -35,28 +35,13 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const given = compileArguments(query.arguments ?? {}, resolved?.given, pointerTo(pointer, 'arguments'), context)
   if (resolved === undefined) return null
   const { found, tenantScoped } = resolved
-  if (found.volatile && context.reads === true) {
-    faults.add(
-      pointerTo(pointer, 'function'),
-      `"${found.name}" is VOLATILE, so it can write, but a \`get\` route can only read. Declare the function STABLE or IMMUTABLE, or use another method`
-    )
-  }
-  const { withheld } = context
-  if (withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)) {
-    faults.add(pointerTo(pointer, 'function'), 'the route writes a value of a secret, which the function could return: call it in another route')
-  }
-  const fields = new Set(found.columns?.map(({ name }) => name) ?? [])
-  checkExcluded(query, fields, found.name, pointer, context)
-  // The columns that are hidden from callers without full access.
-  const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []].filter((field) => fields.has(field)))
-  const one = !found.many || query.single === true
-  if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function always returns one result')
-  for (const member of ['limit', 'offset'] as const) {
-    if (one && query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a single result has no pages')
-  }
-  if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'the response of a `call` is the result of the function')
+  checkCall(query, found, pointer, context)
   if (faults.faults.length > before) return null
 
+  const fields = fieldsOf(found)
+  // The columns that are hidden from callers without full access.
+  const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []].filter((field) => fields.has(field)))
+  const one = isSingle(query, found)
   const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
   const variants = one
@@ -115,6 +100,35 @@ function findFunction (name: string | undefined, pointer: string, context: Query
     origin === 'tenant' ? `"${name}" cannot be called at the moment: contact the platform` : `"${name}" cannot be called: ${resolved.reason}`
   )
   return undefined
+}
+
+/** Reports the members of the query that do not fit the function. */
+function checkCall (query: Query, found: DatabaseFunction, pointer: string, context: QueryContext): void {
+  const { faults, withheld } = context
+  if (found.volatile && context.reads === true) {
+    faults.add(
+      pointerTo(pointer, 'function'),
+      `"${found.name}" is VOLATILE, so it can write, but a \`get\` route can only read. Declare the function STABLE or IMMUTABLE, or use another method`
+    )
+  }
+  if (withheld !== undefined && (withheld.columns.size > 0 || withheld.fields.size > 0)) {
+    faults.add(pointerTo(pointer, 'function'), 'the route writes a value of a secret, which the function could return: call it in another route')
+  }
+  checkExcluded(query, fieldsOf(found), found.name, pointer, context)
+  if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function always returns one result')
+  for (const member of ['limit', 'offset'] as const) {
+    if (isSingle(query, found) && query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a single result has no pages')
+  }
+  if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'the response of a `call` is the result of the function')
+}
+
+function isSingle (query: Query, found: DatabaseFunction): boolean {
+  return !found.many || query.single === true
+}
+
+/** The names of the columns of a row; empty for a value. */
+function fieldsOf ({ columns }: DatabaseFunction): ReadonlySet<string> {
+  return new Set(columns?.map(({ name }) => name))
 }
 
 function writeOne (parts: CallParts, draft: Draft): string {
