@@ -3,7 +3,7 @@ import type { Actor } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { callerOf, type CallerRequest, holdings, isPlatformAdmin } from './access.js'
-import { keyOf } from './callers.js'
+import { apiKeyIdOf } from './callers.js'
 import type { PermissionSet } from './permissions.js'
 
 /** The parts of a request that identify its actor. */
@@ -22,7 +22,7 @@ export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Acto
   const claimed = (idempotency ?? null) !== null && { claim: idempotency ?? undefined }
   if (caller === null) return { userId: null, address: ip, ...claimed }
   const hidden = (tenant ?? null) !== null && isPlatformAdmin(caller)
-  const apiKey = keyOf(caller)
+  const apiKey = apiKeyIdOf(caller)
   return { userId: caller.sub, address: hidden ? null : ip, ...apiKey !== undefined && { apiKey }, ...claimed }
 }
 

@@ -19,28 +19,28 @@ const keyText = Symbol('tenantry.auth.key.text')
 /**
  * The claims of a tenant's key: those of a caller, and `api_key`, its id.
  *
- * @param text `keyTextIdOf` its hash, which a rotation replaces
+ * @param text the result of `keyTextIdOf`, which changes with a rotation
  */
 export function claimsOfKey (id: string, text: string, claims: Claims): Claims {
   return Object.freeze({ ...claims, api_key: id, [keyId]: id, [keyText]: text })
 }
 
-/** The id of the tenant's key that replaced a token; undefined for a token. */
-export function keyOf (claims: Claims): string | undefined {
+/** The id of the tenant's API key that the caller sent; undefined for a token. */
+export function apiKeyIdOf (claims: Claims): string | undefined {
   return keyId in claims ? String(claims[keyId]) : undefined
 }
 
-/** Identifies the text of the tenant's key; undefined for a token. */
+/** Identifies the text of the tenant's API key that the caller sent; undefined for a token. */
 export function keyTextOf (claims: Claims): string | undefined {
   return keyText in claims ? String(claims[keyText]) : undefined
 }
 
-/** Identifies the text of a tenant's key by its hash. A part of the hash is enough to tell the texts of a key apart. */
+/** Identifies the text of a tenant's key by a part of its hash, which is enough to tell the texts of one key apart. */
 export function keyTextIdOf (hash: Buffer): string {
   return hash.toString('base64url', 0, 12)
 }
 
-/** Whether an API key of a tenant or of the platform replaced a token. */
+/** Whether the caller sent an API key, of a tenant or of the platform, instead of a token. */
 export function isOfApiKey (claims: Claims): boolean {
   return keyId in claims || isOfPlatformKey(claims)
 }
@@ -76,10 +76,10 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
   /** The permissions of a caller in a tenant. */
   let remembered = new WeakMap<Claims, { readonly tenant: Owner | undefined, readonly held: PermissionSet }>()
 
-  function given (auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet> {
-    const given = roles().map((source) => source.permissionsOf(auth, tenant))
-    const known = given.filter((one): one is PermissionSet => !(one instanceof Promise))
-    return known.length === given.length ? unionOf(known) : Promise.all(given).then(unionOf)
+  function permissionsOfRoles (auth: Claims, tenant?: Owner): PermissionSet | Promise<PermissionSet> {
+    const sets = roles().map((source) => source.permissionsOf(auth, tenant))
+    const known = sets.filter((set): set is PermissionSet => !(set instanceof Promise))
+    return known.length === sets.length ? unionOf(known) : Promise.all(sets).then(unionOf)
   }
 
   return {
@@ -90,20 +90,20 @@ export function createCallers (apiKey: string | undefined, { apiKeys, roles }: S
       if (key === '' || key.length > maxKeyLength) throw apiKeyUnknown()
       // Digests have equal length, and comparing them reveals nothing about the key.
       if (platform !== null && timingSafeEqual(digest(key), platform)) return platformClaims
-      return whenKnown(apiKeys()?.find(key, admit) ?? null, known)
+      return whenKnown(apiKeys()?.find(key, admit) ?? null, requireKnown)
     },
     // Called for every request. The claims of a cached token are one object.
     permissionsOf (auth, tenant) {
       const known = remembered.get(auth)
       if (known !== undefined && known.tenant === tenant) return known.held
-      const held = given(auth, tenant)
+      const held = permissionsOfRoles(auth, tenant)
       if (!(held instanceof Promise)) remembered.set(auth, { tenant, held })
       return held
     }
   }
 }
 
-function known (claims: Claims | null): Claims {
+function requireKnown (claims: Claims | null): Claims {
   if (claims === null) throw apiKeyUnknown()
   return claims
 }

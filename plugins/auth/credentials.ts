@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { isDeepStrictEqual } from 'node:util'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
-import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
+import { apiKeyIdOf, isOfPlatformKey, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
 import { bearerToken } from './identification.js'
@@ -82,7 +82,7 @@ export function createCredentials (
       const known = recalled.get(auth)
       if (known !== undefined) return known
       if (isOfPlatformKey(auth)) return platformKey === undefined ? null : { kind: 'platform-key', id: platformKey }
-      const [key, text] = [keyOf(auth), keyTextOf(auth)]
+      const [key, text] = [apiKeyIdOf(auth), keyTextOf(auth)]
       if (key !== undefined && text !== undefined) return { kind: 'key', tenant: tenantIdOf(auth.tenant_id ?? ''), id: key, text }
       const token = bearerToken({ headers })
       if (token === null) return null

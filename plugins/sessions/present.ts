@@ -4,7 +4,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { isUuid } from '../../lib/identity/uuid.js'
-import { isOfPlatformKey, keyOf, keyTextIdOf, keyTextOf } from '../auth/callers.js'
+import { apiKeyIdOf, isOfPlatformKey, keyTextIdOf, keyTextOf } from '../auth/callers.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { isEnded, listOf } from './list.js'
 import { sequenceClaim, sessionOf, subjectOf } from './sequence.js'
@@ -20,7 +20,7 @@ import { createRevocationStore } from './store.js'
 export async function requirePresent (writer: Kysely<SystemTables>, claims: Claims, at: Date): Promise<void> {
   if (isOfPlatformKey(claims)) return
   const tenant = tenantOfToken(claims)
-  const key = keyOf(claims)
+  const key = apiKeyIdOf(claims)
   const isPresent = key === undefined
     ? await hasUser(writer, tenant, claims) && !await isLoggedOut(writer, tenant, claims, at)
     : await hasKey(writer, tenant, key, keyTextOf(claims))

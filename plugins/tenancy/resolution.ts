@@ -8,7 +8,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import { isTenantId, type Owner, platformRef, type TenantId, tenantIdOf, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import { keyOf } from '../auth/callers.js'
+import { apiKeyIdOf } from '../auth/callers.js'
 import type { Erasure } from './erasure.js'
 import type { TenantStore } from './store.js'
 import { requireActive, type Tenant, type TenantLookup } from './tenant.js'
@@ -116,7 +116,7 @@ function admit (request: FastifyRequest, tenant: Tenant | null): void {
 
 /** Milliseconds since 1970. A token without an issue time counts as older than any deletion. A key ends with its tenant. */
 function issuedAtOf (auth: Claims): number | null {
-  if (keyOf(auth) !== undefined) return null
+  if (apiKeyIdOf(auth) !== undefined) return null
   return typeof auth['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity
 }
 
