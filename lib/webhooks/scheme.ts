@@ -28,14 +28,14 @@ export interface Scheme {
 const tolerance = 300 // s, before and after
 export const maxSignatures = 20 // of one header; a rotation needs two
 
-/** 401; the reason is logged and never sent. */
-export function invalid (what: string): TenantryError {
-  return failure('signatureInvalid', { cause: new Error(`the webhook lacks ${what}`) })
+/** 401. `lacking`: the reason, which is logged and never sent. */
+export function invalid (lacking: string): TenantryError {
+  return failure('signatureInvalid', { cause: new Error(`the webhook lacks ${lacking}`) })
 }
 
 /** The time of a signature in seconds; throws for an invalid or outdated one. */
 export function requireTime (text: unknown, now: number): string {
-  if (typeof text !== 'string' || !/^[1-9]\d{0,11}$/.test(text)) throw invalid('its time')
+  if (typeof text !== 'string' || !/^[1-9]\d{0,11}$/.test(text)) throw invalid('a valid time')
   if (Math.abs(Math.floor(now / 1000) - Number(text)) > tolerance) throw invalid('a current timestamp')
   return text
 }
@@ -44,7 +44,7 @@ export function requireTime (text: unknown, now: number): string {
 export function requireSigned<Secret extends string | Buffer> (secrets: readonly Secret[], isSignedBy: (secret: Secret) => boolean): void {
   let found = false
   for (const secret of secrets) if (secret.length > 0 && isSignedBy(secret)) found = true
-  if (!found) throw invalid('a signature of its own')
+  if (!found) throw invalid('a valid signature')
 }
 
 /** Whether one of the texts equals the other, in constant time. */

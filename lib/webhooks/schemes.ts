@@ -89,7 +89,7 @@ const standard: Scheme = {
 /** The id and the time of a correctly signed message; throws `signatureInvalid` otherwise. */
 export function verified (body: Buffer, headers: IncomingHttpHeaders, keys: readonly Buffer[], now: number): { id: string, at: Date } {
   const { 'webhook-id': id, 'webhook-timestamp': time, 'webhook-signature': signatures } = headers
-  if (typeof id !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(id)) throw invalid('its id')
+  if (typeof id !== 'string' || !/^[\x21-\x7e]{1,255}$/.test(id)) throw invalid('a valid id')
   const timestamp = requireTime(time, now)
   if (typeof signatures !== 'string') throw invalid('a signature')
   const given = signatures.split(' ', maxSignatures).flatMap((signature) => signature.startsWith('v1,') ? [signature.slice(3)] : [])
@@ -116,7 +116,7 @@ export const stripe: Scheme = {
     const parts = header.split(',', maxSignatures)
     // Several times are refused.
     const times = parts.filter((part) => part.startsWith('t='))
-    if (times.length !== 1) throw invalid('its time')
+    if (times.length !== 1) throw invalid('a single time')
     const time = requireTime(times[0]?.slice(2), now)
     const given = parts.flatMap((part) => part.startsWith('v1=') ? [part.slice(3)] : [])
     requireSigned(secrets, (secret) => anyEqual(given, createHmac('sha256', secret).update(`${time}.`).update(body).digest('hex')))
@@ -148,13 +148,13 @@ function signedFields ({ body, headers, url }: Delivery): string {
   const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(url)?.[1] ?? '').getAll('bodySHA256')
   if (hash !== undefined) {
     if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) {
-      throw invalid('a body of its own')
+      throw invalid('a body that matches the hash in its address')
     }
     return ''
   }
   if (body.length === 0) return ''
   const form = isForm(headers['content-type']) ? formOf(body) : null
-  if (form === null) throw invalid('a hash of its body')
+  if (form === null) throw invalid('a form as its body, or the hash of its body in its address')
   let text = ''
   for (const field of Object.keys(form).sort()) {
     for (const value of [...new Set([form[field] ?? []].flat())].sort()) text += field + value
