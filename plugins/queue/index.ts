@@ -50,7 +50,7 @@ export default definePlugin<QueueOptions>({
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
     }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
     const bound = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
-    const service = createQueue({ engine, bound, wake: () => wake(), sent: notices.sent })
+    const service = createQueue({ engine, bound, wake: () => wake(), notify: notices.notify })
     const { names, endpointsOf, define, send, sendWith, every } = service
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
     app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })

@@ -1,6 +1,6 @@
 /**
- * Notifies other processes of committed work: jobs, or events of webhooks. There is one notice for some milliseconds of work. It is not
- * part of the commit, since PostgreSQL commits notifying transactions one after the other ("NOTIFY"). The other processes also look every
+ * Notifies other processes of committed work: jobs, or events of webhooks. All commits within some milliseconds share a notice. It is not
+ * part of a commit, since PostgreSQL commits notifying transactions one after the other ("NOTIFY"). The other processes also look every
  * few seconds, in case a notice is lost with its process.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,8 +23,8 @@ export function createNotices (send: () => Promise<unknown>, onError: (error: un
   }
 
   return {
-    /** Work is committed. */
-    sent (): void {
+    /** Call it after a commit. */
+    notify (): void {
       due = true
       sending ??= run()
     },

@@ -26,7 +26,7 @@ export interface QueueParts {
   /** Wakes the workers of this process, since jobs may have been sent. */
   readonly wake: () => void
   /** Notifies other processes of a job that was sent outside of a caller's transaction. The commit of such a transaction notifies them. */
-  readonly sent: () => void
+  readonly notify: () => void
 }
 
 export interface QueueService extends Omit<Queue, 'status'> {
@@ -39,7 +39,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   sendPeriodic(name: string, seconds: number): Promise<void>
 }
 
-export function createQueue ({ engine, bound, wake, sent }: QueueParts): QueueService {
+export function createQueue ({ engine, bound, wake, notify }: QueueParts): QueueService {
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
   let sealed = false
@@ -84,7 +84,7 @@ export function createQueue ({ engine, bound, wake, sent }: QueueParts): QueueSe
     const outcome = await (job.key === null && job.slot === null ? through.add(item) : through.alone(item))
     if (outcome === 'sent') {
       wake()
-      sent()
+      notify()
     }
     return idOf(job, outcome)
   }

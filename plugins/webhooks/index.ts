@@ -112,7 +112,7 @@ export default definePlugin<WebhooksOptions>({
       secrets,
       cipher,
       now,
-      wake: dispatcher?.wake ?? notices.sent
+      wake: dispatcher?.wake ?? notices.notify
     })
     app.decorate('webhooks', service)
 
