@@ -20,7 +20,7 @@ interface Circuit {
   trying: boolean
 }
 
-/** The end of a call: `left` means nothing for the host. */
+/** How a call ended. `left`: the server or the caller gave it up, which says nothing about the host. */
 export type Outcome = 'answered' | 'failed' | 'left'
 
 /** `now`: milliseconds. */
@@ -36,7 +36,7 @@ export function createCircuits (now: () => number) {
   }
 
   return {
-    /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
+    /** Throws `providerBusy` while the circuit is open. Otherwise call `end` when the call has ended. */
     enter (tenant: Owner, host: string): void {
       const circuit = tenants.get(tenant)?.get(host)
       if (circuit === undefined || circuit.failures < maxFailures) return

@@ -81,7 +81,7 @@ export const Checkout = named(
 )
 export type Checkout = Static<typeof Checkout>
 
-/** A page of a list and the total. */
+/** A page of a list, and the number of the last page. */
 export interface Page<Item> {
   readonly items: Item[]
   readonly maxPage: number

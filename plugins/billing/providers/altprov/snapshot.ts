@@ -47,8 +47,8 @@ export function snapshotOf (subscription: AltprovSubscription, asOf: Date): Snap
 }
 
 /**
- * It ends with its period: by its flag, or by an end date until then, which the provider's portal sets. Under a schedule, such a date may
- * belong to a phase.
+ * Whether the subscription ends with its period: by its flag, or by an end date within the period, which the provider's portal sets. Under
+ * a schedule, such a date may belong to a phase.
  */
 export function isCanceling (subscription: AltprovSubscription): boolean {
   const { cancel_at_period_end: atPeriodEnd, cancel_at: at, schedule } = subscription
