@@ -50,10 +50,10 @@ export async function serveTenantRoutes (
   }
 
   /** Sets the request's route and returns whether there is one. Throws if the route does not accept the caller. */
-  function meet (request: FastifyRequest, reply: FastifyReply, { find, methodsOf }: TenantRoutes): boolean | Promise<boolean> {
+  function assignRoute (request: FastifyRequest, reply: FastifyReply, { find, methodsOf }: TenantRoutes): boolean | Promise<boolean> {
     const path = pathOf(request)
-    const met = find(request.method, path)
-    if (met === null) {
+    const match = find(request.method, path)
+    if (match === null) {
       // A caller without a token sees only the tenant's routes that need none, and only if it names the tenant in the header.
       const isAnonymous = request.auth === null
       if (isAnonymous && request.headers['x-tenant-id'] === undefined) return false
@@ -61,7 +61,7 @@ export async function serveTenantRoutes (
       if (own.size > 0) throw methodNotAllowed(new Set([...own, ...paths.methodsOf(request.url)].sort()), request)
       return false
     }
-    const { value: route, params } = met
+    const { value: route, params } = match
     // The tenant was named in the query, which only webhooks accept.
     if (route.declared.webhook === undefined && request.auth === null && request.headers['x-tenant-id'] === undefined) return false
     if (request.auth === null && asksForToken(route.declared)) throw tokenMissing()
@@ -101,9 +101,9 @@ export async function serveTenantRoutes (
         const { tenant } = request
         if (tenant === null) return reply.callNotFound()
         const settle = (isFound: boolean) => isFound ? done() : reply.callNotFound()
-        const met = whenKnown(loaded.get(tenant.id), (routes) => meet(request, reply, routes))
-        if (met instanceof Promise) met.then(settle).catch(done)
-        else settle(met)
+        const found = whenKnown(loaded.get(tenant.id), (routes) => assignRoute(request, reply, routes))
+        if (found instanceof Promise) found.then(settle).catch(done)
+        else settle(found)
       },
       preHandler (request, _reply, done) {
         const isRefused = formOf(request) !== undefined && request.tenantRoute?.declared.multipart !== true
