@@ -76,6 +76,9 @@ export function recentPatterns (): number {
   return recent.size
 }
 
+/** The next part of a pattern: a repeat, a Unicode class, an escape, a class in brackets, the start of a group, or a character. */
+const nextPart = /^(?:\{\d+(?:,\d*)?\}|\\[pP](?:\{[^}]*\}|.)|\\.|\[(?:\\.|[^\\])[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?<?[^()]*?[>:)]|[^])/su
+
 /** An estimate of the compiled program's size from the text alone: compiling the largest takes seconds. */
 function weightOf (pattern: string): number {
   const groups = [0] // the weight of each group that is open
@@ -86,9 +89,7 @@ function weightOf (pattern: string): number {
   }
   for (let position = 0; position < pattern.length;) {
     const rest = pattern.slice(position, position + maxLength)
-    const [text] =
-      /^(?:\{\d+(?:,\d*)?\}|\\[pP](?:\{[^}]*\}|.)|\\.|\[(?:\\.|[^\\])[^\]\\]*(?:\\.[^\]\\]*)*\]|\(\?<?[^()]*?[>:)]|[^])/su.exec(rest) ??
-        ['']
+    const [text] = nextPart.exec(rest) ?? ['']
     position += Math.max(text.length, 1)
     if (/^\{\d/.test(text)) {
       const [least = '0', most] = text.slice(1, -1).split(',')
