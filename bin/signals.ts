@@ -1,8 +1,7 @@
 /** Ends a command when a signal arrives. */
 import type { FastifyInstance } from 'fastify'
 
-// for a start to end after a signal; the database rolls back an unfinished migration
-const startMs = 5000
+const startMs = 5000 // ms for a start to end after a signal; the database rolls back an unfinished migration
 
 /** Resolves when a signal has closed the app. */
 export type StopOnSignal = (app: FastifyInstance) => Promise<void>
@@ -18,7 +17,6 @@ export function listenToSignals (): StopOnSignal {
     process.exit(0)
   }
   const stop = (signal: NodeJS.Signals) => {
-    // A second signal ends the process at once.
     if (isStopping) process.exit(1)
     isStopping = true
     end(signal)
