@@ -1,13 +1,7 @@
 /** Loads each model provider without its package, and prints the reason of the failure. */
-import { register } from 'node:module'
+import { hidePackages } from '../helpers/hide-packages.js'
 
-register(`data:text/javascript,${
-  encodeURIComponent(`
-export async function resolve (name, context, next) {
-  if (name.startsWith('@ai-sdk/')) throw Object.assign(new Error(name + ' is not there'), { code: 'ERR_MODULE_NOT_FOUND' })
-  return next(name, context)
-}`)
-}`)
+hidePackages('@ai-sdk')
 
 const { loadProvider } = await import('../../lib/models/providers.js')
 for (const provider of ['openai', 'anthropic', 'google', 'local'] as const) {

@@ -1,13 +1,7 @@
 /** Creates each payment provider without its package, and prints the reason of the failure. */
-import { register } from 'node:module'
+import { hidePackages } from '../helpers/hide-packages.js'
 
-register(`data:text/javascript,${
-  encodeURIComponent(`
-export async function resolve (name, context, next) {
-  if (name === 'stripe' || name.startsWith('@polar-sh/sdk')) throw Object.assign(new Error(name + ' is not there'), { code: 'ERR_MODULE_NOT_FOUND' })
-  return next(name, context)
-}`)
-}`)
+hidePackages('stripe', '@polar-sh/sdk')
 
 const { loadProvider } = await import('../../plugins/billing/providers/index.js')
 for (const name of ['payprov', 'altprov'] as const) {

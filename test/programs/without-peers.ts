@@ -1,14 +1,8 @@
 /** Starts the cache with each provider that needs a package, without these packages; prints the reason of each failure. */
-import { register } from 'node:module'
 import Fastify from 'fastify'
+import { hidePackages } from '../helpers/hide-packages.js'
 
-register(`data:text/javascript,${
-  encodeURIComponent(`
-export async function resolve (name, context, next) {
-  if (name === 'ioredis' || name === 'lmdb') throw Object.assign(new Error(name + ' is not there'), { code: 'ERR_MODULE_NOT_FOUND' })
-  return next(name, context)
-}`)
-}`)
+hidePackages('ioredis', 'lmdb')
 
 const { default: cache } = await import('../../plugins/cache/index.js')
 for (
