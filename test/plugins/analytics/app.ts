@@ -7,20 +7,6 @@ import type { Ask } from '../../http/caller.js'
 
 export const [hour, day] = [3_600_000, 86_400_000] // ms
 
-/** A clock that the test sets. */
-export function fakeClock (start = Date.parse('2026-06-01T12:30:00Z')) {
-  let time = start
-  return {
-    now: () => time,
-    forward (ms: number) {
-      time += ms
-    },
-    set (date: string) {
-      time = Date.parse(date)
-    }
-  }
-}
-
 export interface OpenOptions extends AnalyticsOptions, Pick<TestAppOptions, 'routes'> {
   readonly tenants?: readonly string[]
 }

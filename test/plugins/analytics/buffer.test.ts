@@ -5,8 +5,9 @@ import { failure } from '../../../lib/errors.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { type Batch, type BufferOptions, createBuffer } from '../../../plugins/analytics/buffer.js'
 import { RouteLines } from '../../../plugins/analytics/lines.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { until } from '../../helpers/until.js'
-import { fakeClock, hour } from './app.js'
+import { hour } from './app.js'
 
 /** A logger that records its messages. */
 function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {
@@ -29,7 +30,7 @@ function buffered (options: Partial<BufferOptions> & { write?: (batch: Batch) =>
   const { write = async () => {}, ...rest } = options
   const batches: Batch[] = []
   const { log, lines } = memoryLog()
-  const clock = fakeClock()
+  const clock = fakeClock(Date.parse('2026-06-01T12:30:00Z'))
   const buffer = createBuffer({
     write: (batch) => {
       batches.push(batch)

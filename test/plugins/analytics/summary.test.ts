@@ -1,10 +1,11 @@
 import t from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { countsOf, day, fakeClock, hour, open, summaryOf } from './app.js'
+import { countsOf, day, hour, open, summaryOf } from './app.js'
 
 t.test('figures of requests', async (t) => {
   const engine = await postgresSection(t)
-  const clock = fakeClock()
+  const clock = fakeClock(Date.parse('2026-06-01T12:30:00Z'))
   const { app, admin, as, stranger } = await open(t, engine, {
     now: clock.now,
     tenants: ['acme', 'globex'],

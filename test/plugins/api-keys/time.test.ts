@@ -1,23 +1,16 @@
 import { test } from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { open, postgresSection } from '../auth/app.js'
 import { makeKey, rotateKey } from './key.js'
 
 const day = 86_400_000 // ms
+const start = Date.parse('2030-06-01T12:00:00Z')
 const admin = { role: 'admin', tenant_id: 'acme' }
 
-function fakeClock (time = Date.parse('2030-06-01T12:00:00Z')) {
-  return {
-    now: () => time,
-    forward (ms: number) {
-      time += ms
-    }
-  }
-}
-
 test('a key expires at its time, and a replaced key after its grace period, even if both are cached', async (t) => {
-  const clock = fakeClock()
+  const clock = fakeClock(start)
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], now: clock.now })
   const acme = as(admin)
   const status = async (key: string) => (await as(key)('GET /who')).status
@@ -52,7 +45,7 @@ test('a key expires at its time, and a replaced key after its grace period, even
 
 test("a key's last use is shown at once, and written when the server stops", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const clock = fakeClock()
+  const clock = fakeClock(start)
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'], now: clock.now })
   const acme = as(admin)
   const [used, unused] = [await makeKey(t, acme), await makeKey(t, acme)]

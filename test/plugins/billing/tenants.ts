@@ -6,10 +6,8 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { type Billing, createBilling } from '../../../plugins/billing/service.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
-import { fakeClock } from '../secrets/app.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { at, productPlans } from './month.js'
-
-export type Clock = ReturnType<typeof fakeClock>
 
 /** The provider's responses, and the received calls. */
 export interface FakeProvider extends PaymentProvider {
@@ -42,7 +40,7 @@ export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
 export interface Opened {
   readonly app: FastifyInstance
   readonly billing: Billing
-  readonly clock: Clock
+  readonly clock: FakeClock
   readonly provider: FakeProvider
   /** Log lines at `warn` and above. */
   readonly warnings: Record<string, unknown>[]
@@ -53,7 +51,7 @@ export interface OpenOptions {
   readonly engine?: TestEngine
   /** With their plans, which they have had since before the month of these tests. */
   readonly tenants?: Readonly<Record<string, string>>
-  readonly clock?: Clock
+  readonly clock?: FakeClock
   readonly provider?: FakeProvider | null
   /** Default: the provider. */
   readonly providers?: readonly FakeProvider[]

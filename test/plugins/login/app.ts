@@ -5,16 +5,16 @@ import type { Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import type { LoginOptions } from '../../../plugins/login/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import type { Ask, Reply } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
 
 export const password = secretText('correct horse battery staple', 'a password')
 export const wrong = secretText('incorrect horse battery', 'a wrong password')
 
 export interface OpenOptions extends Pick<LoginOptions, 'registration'> {
   readonly tenants?: readonly string[]
-  readonly clock?: ReturnType<typeof fakeClock>
+  readonly clock?: FakeClock
   /** Second factors. Default: none. */
   readonly mfa?: boolean
 }
@@ -22,7 +22,7 @@ export interface OpenOptions extends Pick<LoginOptions, 'registration'> {
 export interface Opened {
   readonly app: FastifyInstance
   readonly ask: Ask
-  readonly clock: ReturnType<typeof fakeClock>
+  readonly clock: FakeClock
   /** Logs in from an address. */
   readonly logIn: (tenant: string, email: string, password: string, address?: string) => Promise<Reply>
 }

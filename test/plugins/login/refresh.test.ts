@@ -1,9 +1,9 @@
 import { type Test, test } from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
-import { fakeClock } from '../secrets/app.js'
 import { addUser, claimsOf, open, type Opened, password } from './app.js'
 
 const email = 'ada@example.com'

@@ -7,22 +7,20 @@ import type { Test } from 'tap'
 import { codeOf, stepSeconds } from '../../../plugins/mfa/codes.js'
 import type { MfaOptions } from '../../../plugins/mfa/index.js'
 import { type TestApp, testApp, type TestEngine } from '../../helpers/app.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import type { Ask } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
 
 /** The platform's key. */
 export const testApiKey = secretText('a platform key of the tests'.replaceAll(' ', '-'), 'the platform key')
 
-export type Clock = ReturnType<typeof fakeClock>
-
 export interface Opened extends TestApp {
-  readonly clock: Clock
+  readonly clock: FakeClock
 }
 
 export interface OpenOptions extends MfaOptions {
   readonly tenants?: readonly string[]
-  readonly clock?: Clock
+  readonly clock?: FakeClock
 }
 
 export async function open (
@@ -43,7 +41,7 @@ export interface Phone {
   wrong(): string
 }
 
-export function phoneOf (secret: string, { now }: Clock): Phone {
+export function phoneOf (secret: string, { now }: Pick<FakeClock, 'now'>): Phone {
   const step = () => Math.floor(now() / 1000 / stepSeconds)
   return {
     secret: secretText(secret, 'the secret of a second factor'),
@@ -56,14 +54,14 @@ export function phoneOf (secret: string, { now }: Clock): Phone {
 }
 
 /** Sets up a second factor. */
-export async function setUp (t: Test, ask: Ask, clock: Clock, code?: string): Promise<Phone> {
+export async function setUp (t: Test, ask: Ask, clock: FakeClock, code?: string): Promise<Phone> {
   const { status, body } = await ask('POST /mfa/setup', code === undefined ? {} : { body: { code } })
   t.equal(status, 200, 'it is set up')
   return phoneOf(String(body['secret']), clock)
 }
 
 /** Sets it up and enables it; the current codes are used up. */
-export async function enrol (t: Test, ask: Ask, clock: Clock): Promise<{ phone: Phone, backupCodes: string[] }> {
+export async function enrol (t: Test, ask: Ask, clock: FakeClock): Promise<{ phone: Phone, backupCodes: string[] }> {
   const phone = await setUp(t, ask, clock)
   const { body } = await ask('POST /mfa/enable', { body: { code: phone.code() } })
   t.match(body, { enabled: true }, 'it is enabled')

@@ -3,12 +3,12 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { untilBlocked } from '../../helpers/locks.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { caller, refused } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
 import { audited, enrol, open, setUp, testApiKey } from './app.js'
 
 const step = 30_000 // ms

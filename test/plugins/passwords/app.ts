@@ -4,16 +4,16 @@ import { sql } from 'kysely'
 import type { Test } from 'tap'
 import type { MailMessage } from '../../../plugins/mail/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { until } from '../../helpers/until.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { password } from '../login/app.js'
-import { fakeClock } from '../secrets/app.js'
 
 export interface OpenOptions {
   readonly tenants?: readonly string[]
-  readonly clock?: ReturnType<typeof fakeClock>
+  readonly clock?: FakeClock
   /** Called before a mail is recorded; a rejection loses it. */
   readonly onMail?: (mail: MailMessage) => Promise<void>
   /** Concurrent jobs. Default: 4. */
@@ -23,7 +23,7 @@ export interface OpenOptions {
 export interface Opened {
   readonly app: FastifyInstance
   readonly ask: Ask
-  readonly clock: ReturnType<typeof fakeClock>
+  readonly clock: FakeClock
   /** The sent mails, in order. */
   readonly mails: MailMessage[]
   /** Resolves when no mail is being sent. */

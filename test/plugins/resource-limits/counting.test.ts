@@ -2,8 +2,9 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { sweepUsage } from '../../../plugins/resource-limits/store.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine } from '../../helpers/postgres.js'
-import { day, fakeClock } from '../secrets/app.js'
+import { day } from '../secrets/app.js'
 import { open, rule, use, user } from './app.js'
 
 const minute = 60_000 // ms

@@ -1,11 +1,11 @@
 /** Two servers, and two processes, on one database. */
 import { test } from 'tap'
 import { sweepUsage } from '../../../plugins/resource-limits/store.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { startInstances } from '../../helpers/instances.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { remoteCaller } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
 import { open, rule, use, user } from './app.js'
 
 test('changed rules apply on another server when it is notified, and counts apply at once', async (t) => {

@@ -8,17 +8,6 @@ import type { Ask } from '../../http/caller.js'
 
 export const day = 86_400_000 // ms
 
-/** A clock that the test advances. */
-export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
-  let time = start
-  return {
-    now: () => time,
-    forward (ms: number) {
-      time += ms
-    }
-  }
-}
-
 export interface OpenOptions extends SecretsOptions {
   readonly tenants?: Readonly<Record<string, string>>
   /** Called with each line of the log, at `trace`. */

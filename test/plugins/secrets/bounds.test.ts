@@ -7,10 +7,11 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
 import { createSecretStore, sweepSecrets } from '../../../plugins/secrets/store.js'
 import { testApp } from '../../helpers/app.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
-import { day, fakeClock, open, valuesOf } from './app.js'
+import { day, open, valuesOf } from './app.js'
 
 const value = secretText('the value of a bounded secret')
 

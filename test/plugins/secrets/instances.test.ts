@@ -7,9 +7,10 @@ import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey } from '../../../lib/secrets/master-key.js'
 import { masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { fakeClock, open, valuesOf } from './app.js'
+import { open, valuesOf } from './app.js'
 
 const [one, two, three] = [
   secretText('the first value of several servers'),

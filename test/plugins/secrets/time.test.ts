@@ -3,10 +3,11 @@ import { test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import { sweepAudit } from '../../../plugins/audit/store.js'
 import { sweepSecrets } from '../../../plugins/secrets/store.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
-import { day, fakeClock, open, valuesOf } from './app.js'
+import { day, open, valuesOf } from './app.js'
 
 const [one, two, three] = [secretText('the first value of it'), secretText('the second value of it'), secretText('the third value of it')]
 

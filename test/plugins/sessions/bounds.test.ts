@@ -2,8 +2,8 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { maxRows, maxTokens } from '../../../plugins/sessions/service.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { postgresSection } from '../auth/app.js'
-import { fakeClock } from '../secrets/app.js'
 import { actor, open } from './app.js'
 
 test('the rows of a user and of a tenant are bounded', async (t) => {

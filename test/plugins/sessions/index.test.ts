@@ -2,12 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { secretToken } from '../../helpers/log-scan.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { platformKey, postgresSection } from '../auth/app.js'
-import { fakeClock } from '../secrets/app.js'
 import { actor, open } from './app.js'
 
 async function auditOf (app: FastifyInstance, tenant: string) {

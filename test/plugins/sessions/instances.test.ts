@@ -1,10 +1,10 @@
 /** A logout applies on every server of the database, whatever their clocks, and an acknowledged one is not lost. */
 import { test } from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { startInstance } from '../../helpers/instances.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { postgresSection } from '../auth/app.js'
-import { fakeClock } from '../secrets/app.js'
 import { open } from './app.js'
 
 test('servers with different clocks agree on the order', async (t) => {

@@ -7,8 +7,6 @@ import type { UsageOptions } from '../../../plugins/usage/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
 import type { Ask } from '../../http/caller.js'
 
-export { fakeClock } from '../secrets/app.js'
-
 /** Small plans: `none` includes nothing, `one` is a step above it, and `much` is unlimited. */
 export const smallPlans: Plans = {
   none: planOf(0, 0),

@@ -4,7 +4,8 @@ import { createPlans } from '../../../lib/plans/plans.js'
 import { allowed, bytesText, checkAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
 import { add, createCounts, noFigures } from '../../../plugins/usage/requests.js'
-import { fakeClock, smallPlans } from './app.js'
+import { fakeClock } from '../../helpers/clock.js'
+import { smallPlans } from './app.js'
 
 test('days and months are in UTC, leap years included', async (t) => {
   t.equal(dayOf(Date.parse('2026-02-28T23:59:59.999Z')), '2026-02-28')

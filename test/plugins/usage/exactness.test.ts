@@ -3,8 +3,9 @@ import { test } from 'tap'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { createUsage } from '../../../plugins/usage/service.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
-import { fakeClock, open } from './app.js'
+import { open } from './app.js'
 
 test('a million increments over a thousand tenants are all in the ledger after a stop', (t) =>
   forEachEngine(t, async (t, engine) => {

@@ -7,9 +7,10 @@ import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { noFigures } from '../../../plugins/usage/requests.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresDatabase, postgresSection, postgresServer } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
-import { fakeClock, ledgerOf, open, type Opened } from './app.js'
+import { ledgerOf, open, type Opened } from './app.js'
 
 // One app for each engine, in which each test has its own tenants.
 test('the ledger', (t) =>

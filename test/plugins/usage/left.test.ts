@@ -1,12 +1,13 @@
 import { connect } from 'node:net'
 import { test } from 'tap'
 import { failure, retryIn } from '../../../lib/errors.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { gate } from '../../helpers/gate.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { fakeClock, open } from './app.js'
+import { open } from './app.js'
 
 const config = { access: 'user' } as const
 const length = 8 // bytes of each body

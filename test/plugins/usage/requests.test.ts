@@ -4,11 +4,12 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { failure, retryIn } from '../../../lib/errors.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { fakeClock, ledgerOf, open } from './app.js'
+import { ledgerOf, open } from './app.js'
 
 const text = 'ä'.repeat(5000) // 10,000 bytes
 const megabytes = Buffer.alloc(30_000_000, 'x')

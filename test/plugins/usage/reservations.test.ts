@@ -6,8 +6,9 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import { createReservations, maxUncertain } from '../../../plugins/usage/reservations.js'
 import { createUsageStore, sweepUsage } from '../../../plugins/usage/store.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
-import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
+import { admitted, instanceSilentFor, ledgerOf, open } from './app.js'
 
 const MB = 1_048_576
 
@@ -73,7 +74,7 @@ async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   t.equal(await kept(), 0, 'after a day the instance is given up')
 }
 
-async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fakeClock>): Promise<void> {
+async function books (t: Test, app: FastifyInstance, clock: FakeClock): Promise<void> {
   const used = () => ledgerOf(app, ['booked', 'unused'])
   clock.forward(Date.parse('2026-06-30T23:59:00Z') - clock.now())
   const reservation = await app.usage.reserve('booked', 'llm_tokens', 5)

@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { fakeClock } from '../../helpers/clock.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
-import { fakeClock, open } from './app.js'
+import { open } from './app.js'
 
 const MB = 1_048_576
 

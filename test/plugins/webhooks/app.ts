@@ -8,15 +8,13 @@ import { FaultList } from '../../../lib/schema/faults.js'
 import type { OutboundWebhook } from '../../../lib/schema/webhook.js'
 import type { WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { type Arrived, type Remote, remote } from '../../helpers/remote.js'
 import { tenantDocuments } from '../../helpers/tenant-documents.js'
 import type { Ask } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
-
-export type Clock = ReturnType<typeof fakeClock>
 
 export interface OpenOptions extends WebhooksOptions {
-  readonly clock?: Clock
+  readonly clock?: FakeClock
   /** The webhooks of each tenant's document. */
   readonly tenants?: Readonly<Record<string, readonly OutboundWebhook[]>>
   /** Default: the loopback. */
@@ -25,7 +23,7 @@ export interface OpenOptions extends WebhooksOptions {
 
 export interface Opened {
   readonly app: FastifyInstance
-  readonly clock: Clock
+  readonly clock: FakeClock
   /** The administrator of a tenant, or of the platform. */
   readonly as: (tenant?: string) => Ask
   /** Writes events of an entity, each in its own transaction, and wakes the sender. */

@@ -9,13 +9,13 @@ import { makeMasterKey, masterKeys, parseMasterKey } from '../../../lib/secrets/
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { takeDue } from '../../../plugins/webhooks/store.js'
 import { testApp } from '../../helpers/app.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
-import { fakeClock } from '../secrets/app.js'
 import { open, type Receiver, receiver, verify } from './app.js'
 
 const events = ['entity.*']
