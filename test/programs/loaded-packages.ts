@@ -1,4 +1,4 @@
-/** Starts a document on PostgreSQL, requests its health, and prints the packages that this loaded, as JSON. */
+/** Starts a document on PostgreSQL, sends one request, and prints the packages that this loaded, as JSON. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { createRequire, register } from 'node:module'
 

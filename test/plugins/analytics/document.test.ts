@@ -36,6 +36,6 @@ t.test("the document's section has bounds", async (t) => {
   t.match(faultsOf({ analytics: { enabled: true, excludePath: [] } }), [/did you mean "excludePaths"/])
 })
 
-t.test('without the section nothing is counted', async (t) => {
+t.test('without the section analytics is disabled', async (t) => {
   t.match(check({}).analytics, { enabled: false })
 })

@@ -75,7 +75,7 @@ test('entries of existing tenants are stored in order, with their values made st
     t.match(latest?.address, /^\uFFFD\u{1F600}{127}…$/u)
     t.match(String(latest?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
     t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'a filter matches truncated values')
-    // @ts-expect-error an action of nobody
+    // @ts-expect-error not an audited action
     await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is not an audited action/)
 
     await app.db.transaction().execute(async (transaction) => {
