@@ -66,14 +66,19 @@ interface Ran {
   readonly calls: StepCall[]
 }
 
+interface RunOptions extends Pick<RunContext, 'stepMs' | 'turnMs' | 'held'> {
+  /** The outcomes of an earlier attempt. */
+  readonly before?: Readonly<Record<string, StepOutcome>>
+  readonly signal?: AbortSignal
+  /** Called before the journal stores an outcome. */
+  readonly finishing?: (step: string, outcome: StepOutcome) => void
+}
+
 /** Runs the steps with a clock that only advances by the delays, which take no time. */
 async function running (
   steps: Step[],
   does: Does,
-  before: Readonly<Record<string, StepOutcome>> = {},
-  signal = new AbortController().signal,
-  times: Pick<RunContext, 'stepMs' | 'turnMs' | 'held'> = {},
-  finishing: (step: string, outcome: StepOutcome) => void = () => {}
+  { before = {}, signal = new AbortController().signal, finishing = () => {}, ...context }: RunOptions = {}
 ): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { journaled: [], waits: [], calls: [] }
   let now = 0
@@ -117,7 +122,7 @@ async function running (
     signal,
     log,
     clock,
-    ...times
+    ...context
   })
   return { ...ran, result: JSON.parse(result) }
 }
@@ -138,14 +143,14 @@ test('a step is retried with doubling delays, under one idempotency key', async 
   t.strictSame(journaled, ['started flaky', 'completed flaky'])
 })
 
-test("after its last attempt the step has failed, with that attempt's error", async (t) => {
+test('a step whose last attempt fails ends the run with the error of that attempt', async (t) => {
   await t.rejects(
     running([llm('down', { retry: { attempts: 2, backoffMs: 0 } }), llm('never')], { down: busy, never: () => t.fail('ran') }),
     failure('providerBusy')
   )
 })
 
-test('with `onError: continue` its error is readable, without internal details', async (t) => {
+test('with `onError: continue` later steps read the error of a step, without internal details', async (t) => {
   const { result } = await running([
     llm('broken', { onError: 'continue' }),
     llm('read', {
@@ -228,7 +233,7 @@ test('a result that the journal refuses for its size fails its step once, and th
     llm('then', { params: { code: '{{steps.large.error.code}}' } })
   ]
   const does: Does = { large: () => 1, then: (_call, { params }) => params }
-  const { result, journaled, calls } = await running(steps, does, {}, undefined, {}, refuse)
+  const { result, journaled, calls } = await running(steps, does, { finishing: refuse })
   t.strictSame(result, { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.strictSame(journaled, ['started large', 'failed large', 'started then', 'completed then'])
   t.equal(calls.length, 2)
@@ -239,45 +244,39 @@ test('steps that an earlier attempt finished do not run again, and later ones re
   const { result, journaled } = await running([llm('first'), llm('second', { params: { id: '{{steps.first.result.id}}' } })], {
     first: () => t.fail('ran again'),
     second: (_call, { params }) => params
-  }, { first: done })
+  }, { before: { first: done } })
   t.strictSame(result, { id: 7 })
   t.strictSame(journaled, ['started second', 'completed second'])
 })
 
-test('a run without a waiting caller ends with the reason', async (t) => {
+test('an aborted run begins no further attempt or step, and ends with the reason of the abort', async (t) => {
   const gone = new AbortController()
   const reason = new Error('gone')
   await t.rejects(
-    running(
-      [llm('first', { retry: { attempts: 5, backoffMs: 10 } }), llm('second')],
-      {
-        first () {
-          gone.abort(reason)
-          busy()
-        },
-        second: () => t.fail('ran')
+    running([llm('first', { retry: { attempts: 5, backoffMs: 10 } }), llm('second')], {
+      first () {
+        gone.abort(reason)
+        busy()
       },
-      {},
-      gone.signal
-    ),
+      second: () => t.fail('ran')
+    }, { signal: gone.signal }),
     reason
   )
 })
 
 test('a run yields when its turn is over and a step has ended, and no sooner', async (t) => {
   const steps = [llm('slow', { retry: { attempts: 2, backoffMs: 40_000 } }), llm('next')]
-  const signal = new AbortController().signal
   let tries = 0
   const ran: string[] = []
   const does = { slow: () => ran.push('slow') && ++tries < 2 ? busy() : 'done', next: () => ran.push('next') }
-  await t.rejects(running(steps, does, {}, signal, { turnMs: 30_000 }), new TurnOver('the run yields to others'))
+  await t.rejects(running(steps, does, { turnMs: 30_000 }), new TurnOver('the run yields to others'))
   t.strictSame(ran, ['slow', 'slow'])
-  const { journaled } = await running(steps, does, { slow: { status: 'completed', result: '1', error: null } }, signal, { turnMs: 0 })
+  const before: RunOptions['before'] = { slow: { status: 'completed', result: '1', error: null } }
+  const { journaled } = await running(steps, does, { before, turnMs: 0 })
   t.strictSame(journaled, ['started next', 'completed next'])
 })
 
 test('the time of a step, with its nested steps and attempts, is bounded, and the next step has its own', async (t) => {
-  const signal = new AbortController().signal
   const often = { attempts: 10, backoffMs: 60_000 }
   const { waits, result } = await running(
     [
@@ -286,16 +285,17 @@ test('the time of a step, with its nested steps and attempts, is bounded, and th
       llm('after', { params: '{{steps.down.error.code}} {{steps.group.error.code}}' })
     ],
     { down: busy, inner: busy, after: (_call, { params }) => params },
-    {},
-    signal,
     { stepMs: 150_000 }
   )
   t.strictSame(waits, [60_000, 60_000, 60_000, 60_000, 60_000, 60_000])
   t.equal(result, 'TENANTRY_PROVIDER_TIMEOUT TENANTRY_PROVIDER_TIMEOUT')
 })
 
-test('a result that is too large, or that JSON cannot represent, fails', async (t) => {
+test('a step with too large a result fails', async (t) => {
   await t.rejects(running([llm('large')], { large: () => 'x'.repeat(16_777_216) }), failure('answerTooLarge'))
+})
+
+test('a step that returns undefined has the result null', async (t) => {
   t.equal((await running([llm('nothing')], { nothing: () => undefined })).result, null)
 })
 
@@ -320,7 +320,7 @@ test('the results of a retried group no longer count after it', async (t) => {
     kept.push(memory.bytes)
     return 'x'.repeat(1_000_000)
   }
-  await running([1, 2, 3, 4, 5].map(group), { l1: large, l2: large, l3: large, l4: large, l5: large }, {}, undefined, { held })
+  await running([1, 2, 3, 4, 5].map(group), { l1: large, l2: large, l3: large, l4: large, l5: large }, { held })
   t.equal(kept.length, 5)
   t.ok(kept.every((bytes) => bytes < 1_100_000), `at most the last result: ${kept.join(', ')}`)
   held.release()
