@@ -17,23 +17,23 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
   const { connectionString } = await postgresDatabase(t)
   const begun: string[] = []
   const ended: string[] = []
-  const [hall, porch] = [gate(), gate()]
+  const [handlers, hooks] = [gate(), gate()]
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     now: fakeClock().now,
     tenants: { acme: 'much' },
     routes (group) {
       // Before the request's tenant is known.
       group.addHook('onRequest', async ({ url }) => {
-        if (!url.startsWith('/porch')) return
+        if (!url.startsWith('/unidentified')) return
         begun.push(url)
-        await porch.opened
+        await hooks.opened
       })
       group.addHook('onError', async ({ url }) => {
         ended.push(url)
       })
-      group.post('/hall', { config }, async ({ url }) => {
+      group.post('/waiting', { config }, async ({ url }) => {
         begun.push(url)
-        await hall.opened
+        await handlers.opened
         ended.push(url)
         return body
       })
@@ -41,11 +41,11 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
         begun.push(url)
         return body
       })
-      group.delete('/porch', { config }, async ({ url }) => {
+      group.delete('/unidentified', { config }, async ({ url }) => {
         ended.push(url)
         return body
       })
-      group.delete('/porch/limited', {
+      group.delete('/unidentified/limited', {
         config,
         onRequest: async (request) => {
           request.rateLimited = true
@@ -79,22 +79,22 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
     return { calls, bytes }
   }
 
-  await leave(post('/hall'))
+  await leave(post('/waiting'))
   t.same(await counted(), { calls: 1, bytes: length }, 'while its handler still runs')
 
   // Node does not notify their responses: the first holds the connection.
-  await leave(post('/hall'), post('/hall'), post('/at-once'))
+  await leave(post('/waiting'), post('/waiting'), post('/at-once'))
   t.same(await counted(), { calls: 4, bytes: 4 * length }, 'those that wait behind it, answered or not; no response was sent')
 
-  await leave(remove('/porch'), remove('/porch'))
-  await leave(remove('/porch', `${token}x`))
-  await leave(remove('/porch/limited'))
+  await leave(remove('/unidentified'), remove('/unidentified'))
+  await leave(remove('/unidentified', `${token}x`))
+  await leave(remove('/unidentified/limited'))
   t.same(await counted(), { calls: 4, bytes: 4 * length }, 'before their tenant is known they count for none')
-  porch.open()
+  hooks.open()
   await until('the handlers have run, and others were rejected', () => ended.length === 4)
   t.same(await counted(), { calls: 6, bytes: 4 * length }, 'afterwards they count, except rejected ones')
 
-  hall.open()
+  handlers.open()
   await until('all have ended', () => ended.length === 7)
   t.same(await counted(), { calls: 6, bytes: 4 * length }, 'each counts once, whatever its handler does later')
 

@@ -271,7 +271,7 @@ test('a run yields when its turn is over and a step has ended, and no sooner', a
   const does = { slow: () => ran.push('slow') && ++tries < 2 ? busy() : 'done', next: () => ran.push('next') }
   await t.rejects(running(steps, does, { turnMs: 30_000 }), new TurnOver('the run yields to others'))
   t.strictSame(ran, ['slow', 'slow'])
-  const before: RunOptions['before'] = { slow: { status: 'completed', result: '1', error: null } }
+  const before: Readonly<Record<string, StepOutcome>> = { slow: { status: 'completed', result: '1', error: null } }
   const { journaled } = await running(steps, does, { before, turnMs: 0 })
   t.strictSame(journaled, ['started next', 'completed next'])
 })
