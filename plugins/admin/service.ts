@@ -11,41 +11,14 @@ import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { optional } from '../../lib/plugin/define.js'
-import type { Order, Query } from '../../lib/schema/query.js'
-import { invalidInput } from '../../lib/validation/detail.js'
+import type { Query } from '../../lib/schema/query.js'
 import { type AuditedWrite, writeAudited } from '../audit/audited-write.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { readFilters } from './filters.js'
+import { readOrder } from './order.js'
 import { createShapes, type Places, type ShapeQuery } from './shapes.js'
 import { keyOf, type Reach, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
-
-const maxKeys = 5
-const key = /(?:"((?:[^"]|"")+)"|([^".,]+))(?:\.(asc|desc))?(?:\.(nullsfirst|nullslast))?(,|$)/sy
-
-/** Throws `validationFailed`. Does not check whether the columns exist. */
-function readOrder (text: string): Order[] {
-  const keys: Order[] = []
-  key.lastIndex = 0
-  for (;;) {
-    const match = key.exec(text)
-    if (match === null) {
-      throw invalidInput(
-        '/query/order',
-        'must be columns with their directions, such as title.desc,id.asc; .nullsfirst or .nullslast may follow',
-        'pattern'
-      )
-    }
-    const [, quoted, bare = '', direction = 'asc', nulls, end] = match
-    keys.push({
-      column: quoted?.replaceAll('""', '"') ?? bare,
-      ascending: direction === 'asc',
-      ...nulls !== undefined && { nullsFirst: nulls === 'nullsfirst' }
-    })
-    if (keys.length > maxKeys) throw invalidInput('/query/order', `must be at most ${maxKeys} columns`, 'maxItems')
-    if (end === '') return keys
-  }
-}
 
 export interface Caller {
   readonly request: ActingRequest
