@@ -87,6 +87,17 @@ export interface Sessions {
   isClosed(claims: Claims): Promise<boolean>
 }
 
+/** A logout, or another end of a user's tokens. */
+interface Ended {
+  readonly tenant: Owner
+  readonly owner: ListOwner
+  readonly userId: string
+  /** The `subjectOf` the user. */
+  readonly subject: Buffer
+  readonly actor: Actor
+  readonly at: Date
+}
+
 /** @param refreshLife milliseconds that a refresh token lives */
 export function createSessions (
   app: FastifyInstance,
@@ -106,7 +117,7 @@ export function createSessions (
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
 
-  /** Ends something of a user. The work resolves with the part of the audit entry that is its own, or with null if it has ended nothing. */
+  /** Ends tokens of a user. The work resolves with its part of the audit entry, or with null if it has ended nothing. */
   async function change (
     tenant: Owner,
     owner: ListOwner,
@@ -121,20 +132,12 @@ export function createSessions (
       const entry = await work(writer, subject, at)
       if (entry === null) return
       await writeAudit(writer, { tenant, actor, target: userId, at, ...entry })
-      await bound(writer, tenant, owner, subject, at, actor, userId)
+      await bound(writer, { tenant, owner, userId, subject, actor, at })
     })
   }
 
   /** Keeps the bounds: too many rows are replaced by one, which ends more than requested, never less. */
-  async function bound (
-    writer: SystemTransaction,
-    tenant: Owner,
-    owner: ListOwner,
-    subject: Buffer,
-    at: Date,
-    actor: Actor,
-    userId: string
-  ): Promise<void> {
+  async function bound (writer: SystemTransaction, { tenant, owner, userId, subject, actor, at }: Ended): Promise<void> {
     const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
       await store.end(writer, owner, subject, at, lifeOf(at))
@@ -263,7 +266,7 @@ export function createSessions (
             await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence), issued: null, until })
           }
           if (end === 'sessions') await endSessions(writer, tenant, userId, session)
-          await bound(writer, tenant, tenant, subject, at, noActor, userId)
+          await bound(writer, { tenant, owner: tenant, userId, subject, actor: noActor, at })
         })
       }),
 
