@@ -173,8 +173,8 @@ class SelectParser {
     while (this.#position < this.text.length && this.text[this.#position]!.trim() === '') this.#position++
   }
 
-  #expected (what: string): SelectSyntaxError {
+  #expected (expected: string): SelectSyntaxError {
     const found = this.#position < this.text.length ? `\`${this.text[this.#position]}\`` : 'the end'
-    return new SelectSyntaxError(`expected ${what} at character ${this.#position + 1}, found ${found}`)
+    return new SelectSyntaxError(`expected ${expected} at character ${this.#position + 1}, found ${found}`)
   }
 }

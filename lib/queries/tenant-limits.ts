@@ -82,12 +82,12 @@ export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: 
   return result
 }
 
-type Bound = (at: string, count: number, most: number, what: string) => void
+type Bound = (at: string, count: number, most: number, excess: string) => void
 
 /** Adds a fault for a count above its maximum. */
 function boundIn (faults: FaultList): Bound {
-  return (at, count, most, what) => {
-    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
+  return (at, count, most, excess) => {
+    if (count > most) faults.add(at, `${excess} at most ${most}, got ${count}`)
   }
 }
 
@@ -206,7 +206,7 @@ function checkTransform ({ transform }: Route, pointer: string, bound: Bound): v
   checkExpressions(texts, `${pointer}/transform`, 'expressions of a transform', bound)
 }
 
-function checkExpressions (texts: readonly string[], at: string, what: string, bound: Bound): void {
+function checkExpressions (texts: readonly string[], at: string, part: string, bound: Bound): void {
   for (const text of texts) bound(at, text.length, maxExpression, 'too many characters in an expression:')
-  bound(at, texts.join('').length, maxExpressions, `too many characters in the ${what}:`)
+  bound(at, texts.join('').length, maxExpressions, `too many characters in the ${part}:`)
 }

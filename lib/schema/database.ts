@@ -57,7 +57,7 @@ const Tls = ClosedObject({
   servername: Optional.String('The expected name in the certificate. Default: the host.')
 }, { description: 'Options of TLS.' })
 
-export const Postgres = (what: string) =>
+export const Postgres = (description: string) =>
   ClosedObject({
     connectionString: Optional.String(
       'The URL, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.',
@@ -81,7 +81,7 @@ export const Postgres = (what: string) =>
       { default: false }
     ),
     ssl: Optional.Union('TLS: on, off or its options. Default: the setting in `connectionString`.', [Type.Boolean(), Tls])
-  }, { description: what })
+  }, { description })
 
 export type Pool = Required<Static<typeof Pool>>
 export type Postgres =

@@ -16,17 +16,18 @@ const maxDepth = 64 // nested objects and arrays
 
 /** The limits of one piece, which is read in one turn. */
 interface Bounds {
-  readonly what: string
+  /** The piece in messages, such as `a route`. */
+  readonly name: string
   readonly bytes: number
   readonly values: number
   readonly templates: number
   readonly depth: number
 }
 
-const route: Bounds = { what: 'a route', bytes: 65_536, values: 2000, templates: 500, depth: maxDepth - 2 }
-const workflow: Bounds = { ...route, what: 'a workflow' }
-const section: Bounds = { what: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
-const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
+const route: Bounds = { name: 'a route', bytes: 65_536, values: 2000, templates: 500, depth: maxDepth - 2 }
+const workflow: Bounds = { ...route, name: 'a workflow' }
+const section: Bounds = { name: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
+const settings: Bounds = { name: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
 
 /** The counted size: bytes of JSON without white space; objects, arrays, strings, numbers and other values; templates in strings. */
 interface Size {
@@ -65,7 +66,7 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
 
 /** Rejects with a ConfigError if a single piece, such as a route, exceeds the limits of a route. */
 export async function requireBounds (value: unknown, pointer: string, yielder: Yielder): Promise<void> {
-  const message = await addPiece(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
+  const message = await addPiece(value, { ...route, name: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
@@ -99,7 +100,7 @@ async function addPiece (piece: unknown, bounds: Bounds, total: Size, yielder: Y
     const depth = depths.pop() ?? 1
     if (
       typeof value === 'object' && value !== null && depth > bounds.depth
-    ) { return `${bounds.what} can have at most ${bounds.depth} levels of objects and arrays` }
+    ) { return `${bounds.name} can have at most ${bounds.depth} levels of objects and arrays` }
     const inside = count(value, size, bounds)
     result = exceeded(size, bounds)
     if (
@@ -169,15 +170,15 @@ function templatesIn (text: string): number {
   return found
 }
 
-function exceeded (size: Size, { what, bytes, values, templates }: Bounds): string | null {
-  if (size.isUnstorable === true) return `${what} ${unstorableText}`
-  if (size.bytes > bytes) return `${what} can have at most ${shown(bytes)} bytes as JSON`
-  if (size.values > values) return `${what} can have at most ${shown(values)} values`
-  return size.templates > templates ? `${what} can have at most ${shown(templates)} templates` : null
+function exceeded (size: Size, { name, bytes, values, templates }: Bounds): string | null {
+  if (size.isUnstorable === true) return `${name} ${unstorableText}`
+  if (size.bytes > bytes) return `${name} can have at most ${shown(bytes)} bytes as JSON`
+  if (size.values > values) return `${name} can have at most ${shown(values)} values`
+  return size.templates > templates ? `${name} can have at most ${shown(templates)} templates` : null
 }
 
 function beyond (total: Size): string | null {
-  return exceeded(total, { what: 'the document', depth: maxDepth, ...maxTotal })
+  return exceeded(total, { name: 'the document', depth: maxDepth, ...maxTotal })
 }
 
 function shown (number: number): string {

@@ -1,4 +1,4 @@
-/** The subscriptions of a tenant within one transaction: applies what providers report, and collects what follows from it. */
+/** The subscriptions of a tenant within one transaction: applies reports of providers, and collects audit entries and events. */
 import { type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
 import type { SystemTransaction } from '../../lib/database/system-tables.js'

@@ -129,10 +129,10 @@ function isKnown (set: ConnectorSet, { type, action }: CallTarget): boolean {
   return set.actions(type).includes(action)
 }
 
-function unknown (what: string, name: string, names: readonly string[]): Error {
+function unknown (kind: string, name: string, names: readonly string[]): Error {
   const known = [...new Set(names)].slice(0, maxNamed)
   return failure('notFound', {
-    message: `There is no ${what} "${name.slice(0, maxName)}": expected one of ${known.join(', ')}`,
+    message: `There is no ${kind} "${name.slice(0, maxName)}": expected one of ${known.join(', ')}`,
     extras: { known }
   })
 }

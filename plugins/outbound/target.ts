@@ -20,8 +20,8 @@ export function targetOf (text: string, base?: URL): URL {
   return url
 }
 
-function refused (what: string): Error {
-  return failure('addressRefused', { message: `The address ${what}` })
+function refused (fault: string): Error {
+  return failure('addressRefused', { message: `The address ${fault}` })
 }
 
 const token = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,256}$/

@@ -95,7 +95,7 @@ export function createJobList (db: Kysely<SystemTables>) {
   /** The newest jobs of each name and state, or of the tenant's in each state: no others are read. */
   function listed (
     { state, name, tenant }: JobFilter,
-    what: RawBuilder<unknown>,
+    columns: RawBuilder<unknown>,
     order: RawBuilder<unknown>,
     limit: number
   ): RawBuilder<unknown> {
@@ -103,8 +103,8 @@ export function createJobList (db: Kysely<SystemTables>) {
     const listedIn = (jobs: RawBuilder<unknown>) =>
       tenant === undefined && name === undefined
         ? sql`(select own.* from ${tasksOf(jobs)} cross join lateral (
-            select ${what} from tenantry_queue.job where ${jobs} and job.task = named.task ${order} limit ${limit}::int) own)`
-        : sql`(select ${what} from tenantry_queue.job
+            select ${columns} from tenantry_queue.job where ${jobs} and job.task = named.task ${order} limit ${limit}::int) own)`
+        : sql`(select ${columns} from tenantry_queue.job
             where ${jobs} ${tenant === undefined ? sql`` : sql`and tenant_id = ${tenant}`} ${ofName} ${order} limit ${limit}::int)`
     return sql.join((state === undefined ? states : [state]).map((one) => listedIn(isIn(one))), sql` union all `)
   }

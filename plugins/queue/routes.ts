@@ -193,10 +193,11 @@ export function queueRoutes (app: FastifyGroup): void {
   })
 }
 
-function changed (job: Changed | null, what: string): Changed {
+/** Throws `notFound` and `stateConflict` for a job that was not changed. `change`: the participle, such as `retried`. */
+function changed (job: Changed | null, change: string): Changed {
   if (job === null) throw failure('notFound')
   const { done, state } = job
-  if (!done) throw failure('stateConflict', { message: `The job cannot be ${what}: its state is "${state}"`, extras: { state } })
+  if (!done) throw failure('stateConflict', { message: `The job cannot be ${change}: its state is "${state}"`, extras: { state } })
   return job
 }
 

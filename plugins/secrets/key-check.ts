@@ -17,21 +17,21 @@ export async function refuseOtherKeys (db: Kysely<SystemTables>, keys: MasterKey
 /**
  * The same check by the ids of the keys that encrypted the values.
  *
- * @param what the values, in words: `secrets`
+ * @param values the values, in words: `secrets`
  */
-export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys, what: string, log: FastifyBaseLogger): void {
+export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys, values: string, log: FastifyBaseLogger): void {
   const unknown = ids.filter((id) => !known.has(id))
   if (unknown.length === 0) return
   const names = unknown.join(', ')
   if (unknown.length === ids.length) {
     throw new Error(
-      `the ${what} in the database were encrypted under the master key ${names}, but this server has ${
+      `the ${values} in the database were encrypted under the master key ${names}, but this server has ${
         [...known.keys()].join(', ')
       }: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that encrypted them`
     )
   }
   log.error(
     { masterKeyIds: unknown },
-    `some ${what} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`
+    `some ${values} were encrypted under master keys that this server does not have, and count as missing: add them to SECRETS_PREVIOUS_KEYS`
   )
 }

@@ -51,9 +51,9 @@ function valueOf (values: SecretValues, key: string): string | undefined {
   return value
 }
 
-function secretRequired (secret: string, what: string): Error {
+function secretRequired (secret: string, fault: string): Error {
   return failure('secretRequired', {
-    message: `The tenant's secret "${secret}" ${what}: store it with POST /tenant/secrets`,
+    message: `The tenant's secret "${secret}" ${fault}: store it with POST /tenant/secrets`,
     extras: { secret }
   })
 }
