@@ -114,20 +114,20 @@ export function createTenantStore (db: Kysely<SystemTables>) {
     async longDeleted (before: Date, limit: number): Promise<TenantId[]> {
       const rest = last === undefined ? sql`true` : sql`(d.deleted_at, d.id) > (${last.at}::timestamptz, ${last.id})`
       const { rows } = await sql<{ id: string, at: string }>`select d.id, d.deleted_at::text as at from tenantry.deleted_tenants d
-        where d.deleted_at < ${before} and ${notMade} and ${rest} order by d.deleted_at, d.id limit ${limit}`.execute(db)
+        where d.deleted_at < ${before} and ${notCreatedAgain} and ${rest} order by d.deleted_at, d.id limit ${limit}`.execute(db)
       last = rows.length < limit ? undefined : rows.at(-1)
       return rows.map(({ id }) => tenantIdOf(id))
     },
     /** Removes the record of a deletion, unless the tenant was created again or deleted later. */
     async forget (id: TenantId, before: Date): Promise<void> {
-      await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade)
+      await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notCreatedAgain)
         .execute()
     }
   }
 }
 
 /** Whether no tenant has the id of the row `d`. */
-const notMade = sql<boolean>`not exists (select from tenantry.tenants t where t.id = d.id)`
+const notCreatedAgain = sql<boolean>`not exists (select from tenantry.tenants t where t.id = d.id)`
 
 function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {
   return { id: tenantIdOf(id), name, plan, status, createdAt }

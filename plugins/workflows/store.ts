@@ -187,7 +187,7 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) 
     async end (db: Kysely<SystemTables>, { tenant, id, attempt }: HeldRun, end: RunEnd): Promise<boolean> {
       const result = end.status === 'completed' ? end.result : null
       const error = end.status === 'failed' ? JSON.stringify(storedError(end.error)) : null
-      const { rows } = await over(
+      const { rows } = await endRun(
         sql`status = ${end.status}, result = ${result}, error = ${error}::jsonb`,
         sql`tenant_id = ${tenant} and id = ${id}::uuid and attempt = ${attempt}::int and status = 'running'`
       ).execute(db)
@@ -196,7 +196,7 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) 
 
     /** Returns false unless the viewer may see the run and it has not ended. */
     async cancel (db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean> {
-      const { rows } = await over(sql`status = 'canceled'`, sql`${seenBy(viewer)} and id = ${id}::uuid and ${open}`).execute(db)
+      const { rows } = await endRun(sql`status = 'canceled'`, sql`${seenBy(viewer)} and id = ${id}::uuid and ${open}`).execute(db)
       return rows.length > 0
     },
 
@@ -246,7 +246,7 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) 
 }
 
 /** Ends the run that matches the condition. Its input and the results of its steps are removed. */
-function over (changes: RawBuilder<unknown>, condition: RawBuilder<unknown>): RawBuilder<unknown> {
+function endRun (changes: RawBuilder<unknown>, condition: RawBuilder<unknown>): RawBuilder<unknown> {
   return sql`with run as (
       update tenantry.workflow_runs set ${changes}, scope = '{}', finished_at = clock_timestamp() where ${condition} returning tenant_id, id
     ), results as (
