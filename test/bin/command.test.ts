@@ -101,7 +101,7 @@ t.test('tsx loads a TypeScript document, and a missing tsx is reported', async (
   }
 })
 
-t.test('validate', async (t) => {
+t.test('validate lists each fault with its place, and notes tables that are not declared', async (t) => {
   const folder = t.testdir({
     'right.json': JSON.stringify({ jwt: {}, tables: { notes }, routes: [list] }),
     'wrong.json': JSON.stringify({ firebase: {}, routes: [{ ...list, methd: 'get' }, { path: '/', method: 'get' }] }),

@@ -240,7 +240,7 @@ test('If-Match on declared writes', (t) =>
       await t.test(`routes of ${name}`, async (t) => {
         await preconditions(t, user('acme'), base)
         await t.test("the read's permissions apply", (t) => permissions(t, (permissions) => user('acme', permissions), base))
-        await t.test('concurrent writers', (t) => races(t, [user('acme')], base, 4))
+        await t.test('of concurrent writers with one version, one succeeds', (t) => races(t, [user('acme')], base, 4))
       })
     }
 
@@ -251,7 +251,7 @@ test('If-Match on declared writes', (t) =>
       t.match(await user('acme')('GET /p/notes/own'), { body: { title: 'x' }, headers: { etag: tag } })
     })
 
-    await t.test('/doc', async (t) => {
+    await t.test('/doc lists If-Match and 412 for the same operations', async (t) => {
       const { body } = await user('acme')('GET /doc')
       const { paths, components } = body as {
         paths: Record<string, Record<string, { parameters?: object[], responses: object }>>,

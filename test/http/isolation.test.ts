@@ -8,9 +8,9 @@ import { everyKind } from './document.js'
 
 const titlesOf = async (ask: Ask, target = 'GET /notes') => (await ask(target)).body.data?.map(({ title }) => title)
 
-test('two tenants', (t) => forEachEngine(t, isolated))
+test('no request of a tenant reads or changes data of another tenant', (t) => forEachEngine(t, isolated))
 
-test('two tenants with row-level security, under a role that obeys it', async (t) => {
+test('the same holds with row-level security, under a role that obeys it', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true, preparedStatements: false, pool: { max: 2 } }
   await isolated(t, { provider: 'postgres', postgres })

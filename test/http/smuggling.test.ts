@@ -94,7 +94,7 @@ test('a body is never read as a request', async (t) => {
     t.strictSame(body.data, [], `${through}: ${JSON.stringify(attack.slice(0, 300))}`)
   }
 
-  await t.test('directly', async (t) => {
+  await t.test('on a connection to the server', async (t) => {
     for (const attack of attacks()) {
       await send(direct, attack + ending)
       await smuggled(t, attack, 'direct')

@@ -143,7 +143,7 @@ test('roles and keys grant only permissions that their creator has', async (t) =
     'a user may grant the permissions that it has'
   )
 
-  await t.test('no other role', async (t) => {
+  await t.test('a user cannot grant permissions that it does not have', async (t) => {
     for (
       const permissions of [['*'], ['notes:*'], ['notes:write'], ['notes:read', 'secrets:write'], ['rbac:*'], ['tenants:write'], [
         'platform:admin'

@@ -234,7 +234,7 @@ test('`request` rules document the body, and a route that only reads has no body
   }, 'two queries that accept the body')
 })
 
-test('errors', async (t) => {
+test('the documented errors follow from the parts of a route', async (t) => {
   t.strictSame(documented(list).errors, [400, 401, 429, 500, 503])
   t.strictSame(documented({ ...list, requireAuth: true, resourceLimit: { resource: 'llm', metric: 'tokens' } }).errors, [
     400,

@@ -133,7 +133,7 @@ t.test('every text is escaped as JSON requires', async (t) => {
   }
 })
 
-t.test('faults', async (t) => {
+t.test('a fault of a response names its place, and the nearest known word', async (t) => {
   t.match(faults({ type: 'object', properties: { a: { typ: 'string' } } }), [/^\/response\/properties\/a\/typ .*\[type\]$/])
   t.match(faults({ type: 'object', properties: { a: { type: 'strng' } } }), [/^\/response\/properties\/a\/type .*\[string\]$/])
   t.match(faults({ type: 'objekt', properties: {} }), [/^\/response\/type .*\[object\]$/])

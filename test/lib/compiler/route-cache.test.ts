@@ -130,7 +130,7 @@ t.test('a long key is hashed', async (t) => {
   t.ok(key({}, { query: 'q='.padEnd(900, 'x') }).length <= 1024)
 })
 
-t.test('faults', async (t) => {
+t.test('a cache key cannot read unknown sources, results or secrets', async (t) => {
   const within = context()
   compileCacheKey({ enabled: true, key: 'a {{secret:K}}', varyBy: ['qury.lang', 'now()', 'results.a', 'secret.K'] }, [], '/cache', within)
   t.match(within.faults.faults, [

@@ -43,7 +43,7 @@ test("with row-level security: only the caller's tenant's rows, dropped cached r
   const idsOf = async (ask: typeof acme, target: string, tenant?: string) =>
     (await ask(target, tenant === undefined ? {} : { tenant })).body.data?.map(({ id }) => id)
 
-  await t.test('rows', async (t) => {
+  await t.test('an administrator reaches the rows of one tenant, which the platform names in X-Tenant-ID', async (t) => {
     t.same(await idsOf(acme, 'GET /admin/entities/notes'), [1, 2])
     t.same(await idsOf(platform, 'GET /admin/entities/notes', 'globex'), [3])
     t.same((await platform('GET /admin/entities/countries')).body.data, [{ code: 'at' }])

@@ -196,7 +196,7 @@ t.test('invalid requests are rejected', async (t) => {
   t.equal(mock.getRequests().length, 0)
 })
 
-t.test('GET /agent/health', async (t) => {
+t.test('GET /agent/health reports which parts are up or off', async (t) => {
   const mock = await mockProvider(t)
   const { as } = await open(t, mock.url)
   t.strictSame((await as('acme').ask('GET /agent/health')).body, { status: 'ok', llm: 'up', embedding: 'off', vectorStore: 'off', mcp: {} })

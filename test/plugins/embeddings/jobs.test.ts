@@ -165,7 +165,7 @@ test('batches', async (t) => {
     await sql`delete from tenantry_queue.job where state = 'active'`.execute(db)
   })
 
-  await t.test('bounds', async (t) => {
+  await t.test('a batch has 1 to 100 valid documents', async (t) => {
     for (
       const documents of [[], Array.from({ length: 101 }, () => text('x')), [text('x'), { contentType: 'text/plain' }], [{
         ...text('x'),

@@ -62,7 +62,7 @@ t.test("a tenant's own rule limits both processes together", async (t) => {
   t.strictSame(await flood('/theirs', 40, admin), { 200: 5, 429: 35 })
 })
 
-t.test('addresses', async (t) => {
+t.test('both processes count an address together', async (t) => {
   t.strictSame(await flood('/any', 200), { 200: 100, 429: 100 })
   t.strictSame(await flood('/few', 20), { 200: 7, 429: 13 })
 })
