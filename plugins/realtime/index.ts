@@ -24,7 +24,7 @@ import { createRecordedStore } from './recorded-store.js'
 import { createRecorder } from './recorder.js'
 import { createRooms } from './rooms.js'
 import { realtimeRoutes } from './routes.js'
-import { createCore } from './service.js'
+import { type Core, createCore } from './service.js'
 import { later } from './sockets.js'
 import { createChangeStore, sweepChanges } from './store.js'
 import { closeCodes, type RealtimeStatus } from './types.js'
@@ -55,44 +55,12 @@ export default definePlugin<RealtimeOptions>({
     if (section.enabled === false) return undefined
     withoutFaults((faults) => checkRealtime(section, faults))
     const { maxMessageBytes = 65_536, maxMessagesPerSecond = 50, retentionSeconds = 86_400 } = section
-    const { db, engine, events, log } = app
-    const unwatched = Object.keys(section.tables ?? {}).find((name) => !Object.hasOwn(engine.watched, name))
-    if (unwatched !== undefined) {
-      throw new Error(
-        `realtime needs the recorded changes of "${unwatched}": register the plugin "tenantry/plugins/database" with the option \`watched\`, which takes the same tables`
-      )
-    }
-    const instance = randomUUID()
-    const store = createChangeStore(engine)
-    const usage = optional(app, 'usage')
-    const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event), () => rooms.refresh())
-    const rooms = createRooms({
-      store: createMemberStore(db, engine.kyselyFor, instance),
-      bus,
-      plans: plansOf(app),
-      isLimited: () => usage() !== null,
+    requireWatched(app, section)
+    const { engine, log } = app
+    const { bus, rooms, store, recordedStore, reader, recorder, watches, core } = await connectParts(app, section, {
       maxMessageBytes,
-      log
+      retentionSeconds
     })
-    const reader = createReader({
-      store,
-      tableOf: (name) => watches.tableOf(name),
-      lost () {
-        recorder.forget()
-        core.loseAll()
-      },
-      log
-    })
-    const recordedStore = createRecordedStore(db)
-    const recorder = createRecorder({
-      store: recordedStore,
-      schema: engine.catalogue.schema,
-      retentionSeconds,
-      lost: (table) => core.lose(table),
-      log
-    })
-    const watches = createWatches({ app, usage, store, reader, recorder, listed: section.tables ?? {} })
-    const core = createCore({ app, usage, watches, rooms, roomRules: section.rooms })
     let stopSockets = async () => {}
     app.decorate('realtime', {
       publish (tenant: Owner, message) {
@@ -109,20 +77,7 @@ export default definePlugin<RealtimeOptions>({
       })
     })
 
-    const recheck = (tenant: Owner): void => {
-      core.recheck(tenant).catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
-    }
-    const recheckAll = () => recheck(platformRef)
-    listen(app, events, {
-      tenant: recheck,
-      users: recheck,
-      sessions: recheck,
-      roles: recheck,
-      rbac: recheckAll,
-      'api-keys': recheck,
-      config: recheck,
-      gap: recheckAll
-    })
+    recheckOnChanges(app, core)
     sweepHourly(app, 'old changes of rows', async () => {
       await recordedStore.sweep()
       await sweepChanges(store, new Date(now() - retentionSeconds * 1000))
@@ -158,6 +113,75 @@ export default definePlugin<RealtimeOptions>({
     }
   }
 })
+
+/** Throws unless the plugin database has the changes of the tables recorded. */
+function requireWatched ({ engine }: FastifyInstance, { tables = {} }: RealtimeSection): void {
+  const unwatched = Object.keys(tables).find((name) => !Object.hasOwn(engine.watched, name))
+  if (unwatched !== undefined) {
+    throw new Error(
+      `realtime needs the recorded changes of "${unwatched}": register the plugin "tenantry/plugins/database" with the option \`watched\`, which takes the same tables`
+    )
+  }
+}
+
+/** Creates the parts, which call each other. */
+async function connectParts (
+  app: FastifyInstance,
+  section: RealtimeSection,
+  { maxMessageBytes, retentionSeconds }: { readonly maxMessageBytes: number, readonly retentionSeconds: number }
+) {
+  const { db, engine, log } = app
+  const instance = randomUUID()
+  const store = createChangeStore(engine)
+  const usage = optional(app, 'usage')
+  const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event), () => rooms.refresh())
+  const rooms = createRooms({
+    store: createMemberStore(db, engine.kyselyFor, instance),
+    bus,
+    plans: plansOf(app),
+    isLimited: () => usage() !== null,
+    maxMessageBytes,
+    log
+  })
+  const reader = createReader({
+    store,
+    tableOf: (name) => watches.tableOf(name),
+    lost () {
+      recorder.forget()
+      core.loseAll()
+    },
+    log
+  })
+  const recordedStore = createRecordedStore(db)
+  const recorder = createRecorder({
+    store: recordedStore,
+    schema: engine.catalogue.schema,
+    retentionSeconds,
+    lost: (table) => core.lose(table),
+    log
+  })
+  const watches = createWatches({ app, usage, store, reader, recorder, listed: section.tables ?? {} })
+  const core = createCore({ app, usage, watches, rooms, roomRules: section.rooms })
+  return { bus, rooms, store, recordedStore, reader, recorder, watches, core }
+}
+
+/** Checks connections again after each change that may end the rights of their callers. */
+function recheckOnChanges (app: FastifyInstance, core: Core): void {
+  const recheck = (tenant: Owner): void => {
+    core.recheck(tenant).catch((err: unknown) => app.log.warn({ err }, 'connections could not be checked'))
+  }
+  const recheckAll = () => recheck(platformRef)
+  listen(app, app.events, {
+    tenant: recheck,
+    users: recheck,
+    sessions: recheck,
+    roles: recheck,
+    rbac: recheckAll,
+    'api-keys': recheck,
+    config: recheck,
+    gap: recheckAll
+  })
+}
 
 async function openBus (
   { db, engine, events, log }: FastifyInstance,
