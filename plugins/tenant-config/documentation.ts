@@ -4,7 +4,7 @@ import { methodOf } from '../../lib/compiler/route-parts.js'
 import { catalogue } from '../../lib/errors.js'
 import type { DocumentedRoute } from '../openapi/documentation.js'
 import type { FurtherRoutes } from '../openapi/index.js'
-import type { LoadedDocuments } from './load.js'
+import type { LoadedDocuments } from './loaded-documents.js'
 import { asksForToken } from './serve.js'
 import type { TenantRoute } from './tenant-routes.js'
 

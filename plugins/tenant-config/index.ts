@@ -13,7 +13,8 @@ import { definePlugin, optional, requireSameContext } from '../../lib/plugin/def
 import { checkedConfig, record, text } from '../../lib/plugin/options.js'
 import { routeContextOf, type TakenRoute } from '../../lib/tenant-document/index.js'
 import { documentedRoutes } from './documentation.js'
-import { createLoad, createLoaded } from './load.js'
+import { createLoad } from './load.js'
+import { createLoadedDocuments } from './loaded-documents.js'
 import { tenantConfigRoutes } from './routes.js'
 import { type ServeTenantCall, serveTenantRoutes } from './serve.js'
 import { createConfigService } from './service.js'
@@ -65,7 +66,7 @@ export default definePlugin<TenantConfigOptions>({
       messages: realtime() !== null,
       stepKinds: workflows()?.steps
     })
-    const loaded = createLoaded({
+    const loaded = createLoadedDocuments({
       max: tenancy.maxLoadedTenants,
       events,
       log,

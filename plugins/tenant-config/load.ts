@@ -1,16 +1,11 @@
 /** Compiles a saved document into the routes that serve it. */
-import { createHash } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
-import { type AsyncCache, createAsyncCache } from '../../lib/cache/async-cache.js'
-import { sharedByText } from '../../lib/cache/weak-memo.js'
 import { candidatesFor, rowPathsOf } from '../../lib/compiler/location.js'
-import { type CompiledRoute, compileRoute } from '../../lib/compiler/route.js'
+import { compileRoute } from '../../lib/compiler/route.js'
 import type { RouteContext } from '../../lib/compiler/route-context.js'
-import { compiledParts } from '../../lib/compiler/route-parts.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { ConfigError } from '../../lib/configuration/index.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { Events } from '../../lib/database/events.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -21,6 +16,7 @@ import type { Workflow } from '../../lib/schema/workflow.js'
 import { readTenantDocument, type TenantDocument } from '../../lib/tenant-document/index.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
+import { createSharedRoutes } from './shared-routes.js'
 import type { ConfigStore, SavedDocument } from './store.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
 
@@ -41,7 +37,7 @@ export interface LoadParts {
 }
 
 /** Loads the document in force. `before`: the routes that serve until then. */
-type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
+export type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
 
 export function createLoad ({ store, catalogue, context, log }: LoadParts): LoadRoutes {
   const sharedBy = createSharedRoutes()
@@ -143,96 +139,4 @@ function unreadable (): never {
   throw failure('schemaChanged', {
     message: 'The saved configuration of the tenant cannot be read by this version of the server: save it again'
   })
-}
-
-// Compiled routes that tenants share: many tenants save the same routes, from one template. A compiled route does not depend on the
-// tenant (its scope does), and mostly not on the path. Tenants with equal routes share one copy as long as one of them is loaded. Shared
-// memory is also more often in the processor's cache when the next tenant's request needs it.
-
-/** @param settings everything else in its document that a compiled route depends on */
-export function createSharedRoutes () {
-  const byTables = new WeakMap<Catalogue, ReturnType<typeof sharedByText<CompiledRoute | null>>>()
-
-  return (settings: unknown) => {
-    const prefix = stringifyJson(settings ?? null)
-    /**
-     * Compiles the route, or returns the one compiled for the same tables. null if the route does not fit the tables.
-     * @param others the parts of other routes of the document that the route depends on
-     */
-    return (route: Route, tables: Catalogue, compile: () => CompiledRoute | null, others: readonly object[] = []): CompiledRoute | null => {
-      const shared = byTables.get(tables) ?? sharedByText<CompiledRoute | null>()
-      byTables.set(tables, shared)
-      return shared(createHash('sha256').update(prefix).update(stringifyJson([compiledParts(route), others])).digest('base64'), compile)
-    }
-  }
-}
-
-const firstRetry = 500 // ms before the first retry of a document that could not be loaded
-const lastRetry = 30_000 // ms; each delay is twice the one before, up to this
-
-/** The tenants' routes that this process has loaded: each at its first use. The least recently used are unloaded first. */
-export type LoadedDocuments = ReturnType<typeof createLoaded>
-
-export interface LoadedOptions {
-  /** The maximum weight of all routes together, see TenantRoutes. */
-  readonly max: number
-  readonly load: LoadRoutes
-  readonly events: Events
-  readonly log: FastifyBaseLogger
-}
-
-export function createLoaded ({ max, load, events, log }: LoadedOptions) {
-  const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache({
-    max,
-    load: (tenant) => load(tenant, cache.peek(tenant)),
-    weight: { max, of: ({ weight }) => Math.min(weight, max) }
-  })
-  /** By tenant: resolves with whether the saved document was loaded. */
-  const renewals = new Map<string, Promise<boolean>>()
-  const retries = new Map<string, NodeJS.Timeout>()
-  let isClosed = false
-
-  /** The previous routes keep serving until the saved ones are loaded, also while loading fails. */
-  function renew (tenant: Owner, wait = firstRetry): void {
-    clearTimeout(retries.get(tenant))
-    retries.delete(tenant)
-    const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {
-      log.error({ err, tenant }, 'the document of a tenant could not be loaded: still serving the previous version')
-      if (!isClosed && cache.peek(tenant) !== undefined) {
-        retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
-      }
-      return false
-    }).finally(() => {
-      if (renewals.get(tenant) === renewal) renewals.delete(tenant)
-    })
-    renewals.set(tenant, renewal)
-  }
-
-  const ends = [
-    // A tenant that is not loaded is loaded with its next request.
-    events.on('config', (tenant) => {
-      if (cache.peek(tenant) === undefined) cache.invalidate(tenant)
-      else renew(tenant)
-    }),
-    events.on('tenant', (tenant) => cache.invalidate(tenant)),
-    events.onGap(() => cache.clear())
-  ]
-
-  return {
-    /** The routes in force. Not a promise if they are loaded. */
-    get: (tenant: Owner): TenantRoutes | Promise<TenantRoutes> => cache.get(tenant),
-    /**
-     * Resolves when the latest announced document serves here. If it could not be loaded, its tenant's routes are invalidated: the next
-     * request loads them again.
-     */
-    async settled (tenant: Owner): Promise<void> {
-      // Requests after the response to a save must not get the previous document.
-      if (await renewals.get(tenant) === false) cache.invalidate(tenant)
-    },
-    close (): void {
-      isClosed = true
-      for (const end of ends) end()
-      for (const retry of retries.values()) clearTimeout(retry)
-    }
-  }
 }

@@ -14,7 +14,7 @@ import { readinessOf } from '../config-routes/routes.js'
 import { type Serving, servingCalls, servingOf } from '../config-routes/serving.js'
 import { webhookDeduplicationOf } from '../config-routes/webhook-deduplication.js'
 import { acceptForms, formOf } from '../files/multipart.js'
-import type { LoadedDocuments } from './load.js'
+import type { LoadedDocuments } from './loaded-documents.js'
 import { placedExpression, type TenantRoute, type TenantRoutes } from './tenant-routes.js'
 
 declare module 'fastify' {

@@ -1,7 +1,7 @@
 /** Routes of tenants that share their compiled form, and routes that do not. */
 import { test } from 'tap'
 import type { Route } from '../../../lib/schema/route.js'
-import { createSharedRoutes } from '../../../plugins/tenant-config/load.js'
+import { createSharedRoutes } from '../../../plugins/tenant-config/shared-routes.js'
 import { compile } from '../../lib/compiler/routes.js'
 import { scopeOf } from '../../lib/queries/helpers.js'
 import { library } from '../../lib/queries/tables.js'
