@@ -9,7 +9,8 @@ import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.j
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Author } from '../auth/actor.js'
 import { requirePresent } from '../sessions/present.js'
-import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from './roles.js'
+import { requireRbacGrant } from './grants.js'
+import { checkRbac, type RbacConfig, type Role } from './roles.js'
 import type { RbacStore } from './store.js'
 
 type Entry = Pick<AuditEntry, 'action' | 'target' | 'details'>
