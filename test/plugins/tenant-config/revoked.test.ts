@@ -1,11 +1,11 @@
 import { type Test, test } from 'tap'
 import { testApp } from '../../helpers/app.js'
+import { fakeClock } from '../../helpers/clock.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { until } from '../../helpers/until.js'
 import { type Ask, refused, type Reply, type Request } from '../../http/caller.js'
 import { makeKey, rotateKey } from '../api-keys/key.js'
 import { platformKey } from '../auth/app.js'
-import { fakeClock } from '../secrets/app.js'
 
 const second = 1000 // ms; the server checks an older identity again
 
