@@ -57,10 +57,12 @@ const Rotated = named('RotatedApiKey', Type.Object(
 
 const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
+/** Of the endpoints that end access, and of the list that they need. */
+const revoking = { ...config, callerLimit: true } as const
 
 export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => number): void {
   app.get('/tenant/api-keys', {
-    config,
+    config: revoking,
     schema: {
       tags,
       summary: 'List API keys of the tenant, oldest first',
@@ -90,7 +92,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
   })
 
   app.delete('/tenant/api-keys/:id', {
-    config,
+    config: revoking,
     schema: {
       tags,
       summary: 'Revoke an API key',
@@ -104,7 +106,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
   })
 
   app.post('/tenant/api-keys/:id/rotate', {
-    config: { ...config, idempotency: 'encrypted' },
+    config: { ...revoking, idempotency: 'encrypted' },
     schema: {
       tags,
       summary: 'Rotate an API key',

@@ -95,7 +95,7 @@ const List = named(
 
 export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upgrade, plans: Plans): void {
   app.get('/billing/subscription', {
-    config: { access: 'user', beyondPlan: true },
+    config: { access: 'user', callerLimit: true },
     schema: {
       tags,
       summary: 'Retrieve the subscription of the tenant',
@@ -107,7 +107,7 @@ export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upg
   })
 
   app.post('/billing/upgrade', {
-    config: { ...config, beyondPlan: true, idempotency: 'plain' },
+    config: { ...config, callerLimit: true, idempotency: 'plain' },
     schema: {
       tags,
       summary: 'Change or cancel the plan',
@@ -126,7 +126,7 @@ export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upg
   })
 
   app.post('/billing/subscription/sync', {
-    config: { ...config, beyondPlan: true },
+    config: { ...config, callerLimit: true },
     schema: {
       tags,
       summary: 'Synchronize the subscription with the payment provider',

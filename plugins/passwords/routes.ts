@@ -89,7 +89,7 @@ export function passwordRoutes (app: FastifyGroup, service: PasswordService): vo
   })
 
   app.post('/auth/password', {
-    config: { access: 'user', addressLimit: triesPerMinute },
+    config: { access: 'user', callerLimit: true, addressLimit: triesPerMinute },
     bodyLimit,
     onRequest: refuseApiKeys('An API key has no password'),
     schema: {

@@ -9,14 +9,13 @@ import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import type { Tenant } from '../tenancy/tenant.js'
+import { callerLimits } from './caller-limits.js'
 import { createRefusalPace } from './refusal-pace.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 import type { ClientKind, LimitResult, RateLimitStore } from './store.js'
 import type { CountedCall, CountedReply, RateLimiter, RouteLimiter } from './types.js'
 
 const planWindow = 60_000 // ms: plans limit requests per minute
-/** For each tenant, over all routes with `beyondPlan`. */
-const beyondPlan = createLimit({ max: 30, windowMs: planWindow }, 'beyond the plan')
 
 export interface LimiterOptions {
   readonly store: RateLimitStore
@@ -87,9 +86,10 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     checkRoute (request, reply, limit) {
       const tenant = tenantOf(request)
-      const ceiling = ceilingOf(request.tenant)
-      const limits = limitsFor(tenant, limit, ceiling !== null && request.routeOptions.config.beyondPlan === true ? beyondPlan : ceiling)
-      if (limits !== null) return count(request, reply, tenant, ...limits)
+      const limits = limitsFor(tenant, limit, ceilingOf(request.tenant))
+      if (limits === null) return
+      const isByCaller = tenant !== undefined && request.routeOptions.config.callerLimit === true
+      return count(request, reply, tenant, ...isByCaller ? callerLimits(tenant, request.auth, limit) : limits)
     },
     checkWithin (request, caller) {
       const { limitWithin: limit } = request.routeOptions.config

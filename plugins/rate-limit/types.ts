@@ -8,10 +8,10 @@ import type { Limit } from './rules.js'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * The route stays open to a tenant that has used up its plan's requests: a separate count of 30 a minute applies instead.
-     * Default: false.
+     * Requests with a tenant's token count for their caller, not for the plan or the default: 30 a minute each, and 300 of a tenant's
+     * administrators or of its other callers together. So no caller can block the route for another one. Default: false.
      */
-    beyondPlan?: boolean
+    callerLimit?: boolean
     /** The route opens a connection within which its caller asks for more: `rateLimiter.checkWithin` counts that. Default: false. */
     countsWithin?: boolean
     /** The limit of a route with `countsWithin`; undefined without one. Set by this plugin. */

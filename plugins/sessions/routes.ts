@@ -15,7 +15,7 @@ const Nothing = named('OptionalBody', ClosedObject({}, { description: 'An empty 
 
 /** An API key has no session to end. */
 const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
-const config = { access: 'user' } as const
+const config = { access: 'user', callerLimit: true } as const
 
 export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
   app.post('/auth/logout', {

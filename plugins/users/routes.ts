@@ -50,12 +50,14 @@ const Invited = Type.Object({
 })
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
+/** Of the endpoints that end access, and of the lists that they need. */
+const revoking = { ...config, callerLimit: true } as const
 const rule =
   "A caller without the role `admin` must have all permissions of the user's role. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
 
 export function userRoutes (app: FastifyGroup, service: UserAdministration): void {
   app.get('/users', {
-    config,
+    config: revoking,
     schema: {
       tags,
       summary: 'List users of the tenant',
@@ -65,12 +67,12 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
   }, (request) => readPage(request, (page) => service.list(tenantOf(request), request.query, page)))
 
   app.get('/users/:id', {
-    config,
+    config: revoking,
     schema: { tags, summary: 'Retrieve a user', params: IdParams, response: { 200: Shown, ...callerErrors() } }
   }, (request) => service.read(tenantOf(request), request.params.id))
 
   app.patch('/users/:id', {
-    config,
+    config: revoking,
     schema: {
       tags,
       summary: 'Update a user',
@@ -83,7 +85,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
   }, async (request) => await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request)))
 
   app.delete('/users/:id', {
-    config,
+    config: revoking,
     schema: {
       tags,
       summary: 'Delete a user',

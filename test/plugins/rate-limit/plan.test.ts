@@ -52,7 +52,7 @@ function limitedRoutes (app: FastifyInstance): void {
     { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } },
     async () => ({})
   )
-  for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', beyondPlan: true } }, async () => ({}))
+  for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', callerLimit: true } }, async () => ({}))
   app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
 }
 
@@ -100,6 +100,30 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
     [200, 429, 200],
     'with a plan of one request'
   )
+})
+
+for (const [name, options] of Object.entries({
+  'the plan': {},
+  'the default': { default: { max: 3 } },
+  'a rule of the endpoint': { perEndpoint: { 'GET /upgrade': { max: 3 } } }
+})) {
+  t.test(`a caller that uses up ${name} leaves the routes with a limit for each caller to the others`, async (t) => {
+    const { app, tenant, token } = await appOf(t, options)
+    const stolen = bearer({ sub: 'stolen', tenant_id: tenant })
+    await ask(app, '/a', 4, stolen)
+    t.equal(statuses(await ask(app, '/upgrade', 31, stolen)).at(-1), 429)
+    t.same(statuses(await ask(app, '/upgrade', 3, token)), [200, 200, 200])
+  })
+}
+
+t.test('ten callers use up the total of the routes with a limit for each caller, but not that of administrators', async (t) => {
+  const { app, clock, tenant } = await appOf(t, {})
+  const user = (number: number) => bearer({ sub: `user-${number}`, tenant_id: tenant })
+  for (let number = 1; number <= 10; number++) await ask(app, '/upgrade', 30, user(number))
+  t.same(statuses(await ask(app, '/upgrade', 1, user(11))), [429])
+  t.same(statuses(await ask(app, '/upgrade', 1, bearer({ sub: 'boss', role: 'admin', tenant_id: tenant }))), [200])
+  clock.now += 60_000
+  t.same(statuses(await ask(app, '/upgrade', 1, user(11))), [200], 'a new minute')
 })
 
 t.test('the plan limits in addition to the rule, and the headers show the one with less left', async (t) => {
