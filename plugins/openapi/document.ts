@@ -4,6 +4,7 @@ import type { JsonSchema } from '../../lib/expressions/types.js'
 import { ifMatchParameter } from '../../lib/http/caching.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
+import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import {
   type Components,
   createComponents, securitySchemes, sharedComponents, sharedErrors, sharedSchemas, tenantParameter
@@ -34,10 +35,10 @@ export interface ComposedDocument {
   /** The names of the schemas that this package adds to the components of the shell. */
   readonly schemaNames: readonly string[]
   /**
-   * The same document with further routes. The work yields between routes, since there may be hundreds. Their operations have at most 4
-   * million characters: further operations are written without their schemas.
+   * The same document with further routes, as JSON. The work takes turns of the tenant between routes, since there may be hundreds.
+   * Their operations have at most 4 million characters: further operations are written without their schemas.
    */
-  extended(routes: Iterable<DocumentedRoute>): Promise<string>
+  extended(routes: Iterable<DocumentedRoute>, tenant: TenantId): Promise<Buffer>
 }
 
 export function composeDocument ({ shell, routes: registered, schemas, replaced, tenancy, idempotency }: DocumentParts): ComposedDocument {
@@ -79,10 +80,10 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
   return {
     text: textOf(base, components),
     schemaNames: components.names(),
-    async extended (further) {
+    async extended (further, tenant) {
       const added = createComponents({ ...context, base: components })
       const paths = createPathItems({ components: added, tenancy, idempotency, base, maxCharacters: maxFurtherCharacters })
-      const yielder = createYielder()
+      const yielder = createYielder(tenant)
       if (yielder.shouldYield()) await yielder.yield()
       for (const route of further) {
         paths.add(placed(route))
@@ -90,7 +91,9 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
       }
       // The join of megabytes cannot be interrupted, so it gets its own turn.
       await yielder.yield()
-      return textOf(paths, added)
+      const text = Buffer.from(textOf(paths, added))
+      yielder.done(2 * text.length)
+      return text
     }
   }
 }

@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
+import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { type ComposedDocument, composeDocument } from './document.js'
 import type { DocumentedRoute } from './documentation.js'
@@ -10,8 +11,10 @@ import type { DocumentedRoute } from './documentation.js'
 const maxExtended = 100 // documents with further routes in memory: the most recently used
 const maxBytes = 20_000_000 // of them together
 
-/** Operations for some callers only, such as those of a tenant's own routes. */
+/** Operations for callers of a tenant only: those of its own routes. */
 export interface FurtherRoutes {
+  /** The document is composed in turns of this tenant. */
+  readonly tenant: TenantId
   /** Equal for the same routes only. */
   readonly key: string
   /** The routes are taken one by one, with yields between them. Expensive work belongs into the iterator. */
@@ -49,7 +52,6 @@ export interface OpenApiService extends OpenApi {
 export function createOpenApi (app: FastifyInstance, shell: () => JsonSchema, contexts: Iterable<FastifyInstance>): OpenApiService {
   const documents = optional(app, 'tenantDocuments')
   const routes: DocumentedRoute[] = []
-  const yielder = createYielder()
   let composed: ComposedDocument | null = null
   let filled: ReadonlySet<string> = new Set()
 
@@ -73,7 +75,7 @@ export function createOpenApi (app: FastifyInstance, shell: () => JsonSchema, co
     maxSize: maxBytes,
     sizeCalculation: ({ length }) => length,
     ignoreFetchAbort: true,
-    fetchMethod: async (_key, _stale, { context }) => Buffer.from(await serverDocument().extended(context.routes()))
+    fetchMethod: (_key, _stale, { context: { routes, tenant } }) => serverDocument().extended(routes(), tenant)
   })
 
   const service: OpenApiService = {
@@ -83,7 +85,7 @@ export function createOpenApi (app: FastifyInstance, shell: () => JsonSchema, co
       if (further === null) return service.text()
       const document = await extended.forceFetch(further.key, { context: further })
       // Requests that waited for the same document are answered one by one, with yields: each response may have megabytes.
-      await yielder.yield()
+      await createYielder(further.tenant).yield()
       return document
     },
     invalidate () {

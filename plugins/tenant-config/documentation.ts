@@ -26,7 +26,11 @@ export async function documentedRoutes (
   const [first] = shown
   if (first === undefined) return null
   // The generation and not the version: versions start again at 1 if a tenant is deleted and created again.
-  return { key: `${tenant.id} ${first.generation} ${audience}`, routes: () => documented(shown, prefix, limitStatuses) }
+  return {
+    tenant: tenant.id,
+    key: `${tenant.id} ${first.generation} ${audience}`,
+    routes: () => documented(shown, prefix, limitStatuses)
+  }
 }
 
 /** Compiles one route at a time, and keeps none, to save memory. */

@@ -1,6 +1,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t from 'tap'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import auth from '../../../plugins/auth/index.js'
 import conventions, { errorResponses } from '../../../plugins/conventions/index.js'
 import health from '../../../plugins/health/index.js'
@@ -209,6 +210,7 @@ t.test('additional routes join paths of the same shape, and never replace anothe
     'tenantDocuments',
     tenantDocuments({
       documentation: () => ({
+        tenant: tenantIdOf('acme'),
         key: 'acme',
         routes: () => [
           further('PUT', '/articles/:key/reviews/:number', { params, tags: ['Articles', 'Own'], operationId: 'getArticles' }),
@@ -261,6 +263,7 @@ t.test('requests that wait for one composition get the same document, and reques
     'tenantDocuments',
     tenantDocuments({
       documentation: () => ({
+        tenant: tenantIdOf('acme'),
         key: 'acme',
         routes () {
           asked++
@@ -293,7 +296,7 @@ t.test('operations beyond the size limit are shown without their schemas', async
       response: { 200: { description: 'Done', type: 'object' } },
       errors: [404]
     }))
-  app.decorate('tenantDocuments', tenantDocuments({ documentation: () => ({ key: 'acme', routes: () => routes }) }))
+  app.decorate('tenantDocuments', tenantDocuments({ documentation: () => ({ tenant: tenantIdOf('acme'), key: 'acme', routes: () => routes }) }))
   const { body } = await app.inject('/doc')
   t.ok(body.length < 4_200_000, `${body.length} characters`)
   const document = JSON.parse(body)

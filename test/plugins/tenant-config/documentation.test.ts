@@ -1,8 +1,12 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
+import { createYielder } from '../../../lib/concurrency/event-loop-yielder.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import tenantConfig from '../../../plugins/tenant-config/index.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
 import { ownApp } from './app.js'
 import { admin, notes, platform, save, user } from './document.js'
 
@@ -27,6 +31,23 @@ test('/doc shows a tenant its own routes, and anonymous callers those without a 
   const later = await app.inject({ url: '/doc', headers: user('acme') })
   t.ok(later.json().paths['/notes'].post)
   t.notOk(later.json().paths['/notes'].get, 'of the current document')
+})
+
+test("the documentation of a tenant's routes is composed in turns of the tenant", async (t) => {
+  const app = await testServer(t, platform, { tenants: ['acme', 'other'] })
+  for (const tenant of ['acme', 'other']) await save(app, tenant, { routes: [notes.list, notes.add] })
+  const ask = (tenant: string) => app.inject({ url: '/doc', headers: user(tenant) })
+  // Loads the tenant's document, which takes turns too.
+  await app.inject({ url: '/notes', headers: user('acme') })
+  const pause = holdInPause(t, 'acme')
+  const asked = ask('acme')
+  // Before the first route, after each of the two, before the text, and before the response.
+  for (let piece = 1; piece <= 5; piece++) {
+    await until(`piece ${piece} waits`, () => createYielder(tenantIdOf('acme')).waiting === 1)
+    if (piece === 2) t.ok((await ask('other')).json().paths['/notes'], 'another tenant does not wait')
+    pause.next()
+  }
+  t.ok((await asked).json().paths['/notes'])
 })
 
 test("a tenant's route on a server's path is added to it, with the parameters of that path", async (t) => {
