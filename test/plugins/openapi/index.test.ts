@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { Validator } from '@seriousme/openapi-schema-validator'
 import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t from 'tap'
@@ -329,6 +330,22 @@ t.test('the pages are served with the document, to every caller', async (t) => {
   t.match(head, { statusCode: 200, headers: { 'content-length': String(page.rawPayload.length) } })
   t.match((await app.inject('/ui/static/absent.js')).json(), { code: 'TENANTRY_NOT_FOUND' })
   t.match((await app.inject('/doc')).headers['content-type'], /application\/json/)
+})
+
+t.test('the pages are limited for each address, and their files are read once', async (t) => {
+  const app = createApp()
+  const from = (remoteAddress: string, method: 'GET' | 'HEAD' = 'GET', headers = {}) =>
+    app.inject({ method, url: '/ui/static/swagger-ui.css', remoteAddress, headers })
+  const first = await from('192.0.2.1')
+  t.match(first, { statusCode: 200, headers: { 'content-type': 'text/css; charset=utf-8', 'cache-control': 'public, max-age=0' } })
+  const reads = t.capture(fs, 'createReadStream', fs.createReadStream)
+  t.ok((await from('192.0.2.1')).rawPayload.equals(first.rawPayload))
+  const tag = String(first.headers.etag)
+  t.match(await from('192.0.2.1', 'GET', { 'if-none-match': tag }), { statusCode: 304, rawPayload: { length: 0 } })
+  for (let count = 4; count <= 100; count++) t.equal((await from('192.0.2.1', 'HEAD')).statusCode, 200)
+  t.match((await from('192.0.2.1')).json(), { code: 'TENANTRY_RATE_LIMITED' })
+  t.equal((await from('192.0.2.2')).statusCode, 200)
+  t.same(reads(), [])
 })
 
 t.test('the plugin works alone, and the pages can be left out', async (t) => {
