@@ -104,7 +104,11 @@ export async function checkTenantDocument (
 
   await refuseConflicts(routes, context.taken, yielder)
   yielder.done()
-  return { document, secrets: Object.freeze(secretUses.named), secretParts: Object.freeze(secretParts(document, secretUses)) }
+  return {
+    document,
+    secrets: Object.freeze(secretUses.named),
+    secretParts: Object.freeze(secretParts(document, secretUses, context.secretSettings ?? []))
+  }
 }
 
 async function compileWorkflows (workflows: readonly Entry<Workflow>[], context: WorkflowContext, yielder: Yielder): Promise<WorkflowSet> {

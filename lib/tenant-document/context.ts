@@ -26,6 +26,8 @@ export interface TenantDocumentContext
   readonly sendsWebhooks?: boolean
   /** The names of the platform's tools. Default: none. */
   readonly tools?: ReadonlySet<string> | undefined
+  /** The settings that parts of the platform's document with a secret read; null for all settings. Default: none. */
+  readonly secretSettings?: Iterable<string | null>
   /** The server supports CORS, if documents allow it. Default: true. */
   readonly hasCors?: boolean
   /** The platform's `cache`. A tenant can disable it but not enable it. Default: enabled, 60 s. */

@@ -5,15 +5,27 @@ import { stringifyJson } from '../json/stringify.js'
 import { membersIn, pointerTo } from '../schema/faults.js'
 import type { TenantDocument } from './read.js'
 
-/** JSON Pointers of the parts that read a secret, and of the connectors and settings that could send it to another address. */
-export function secretParts ({ credentials = {}, customIntegrations = [] }: TenantDocument, uses: SecretUses): string[] {
+/**
+ * JSON Pointers of the parts that read a secret, and of the connectors and settings that could send it to another address.
+ *
+ * @param platformSettings the settings that parts of the platform's document with a secret read; null for all settings
+ */
+export function secretParts (
+  { credentials = {}, customIntegrations = [] }: TenantDocument,
+  uses: SecretUses,
+  platformSettings: Iterable<string | null>
+): string[] {
   const pointers = new Set<string>()
+  const addSettings = (names: Iterable<string | null>) => {
+    for (const name of names) pointers.add(name === null ? '/settings' : pointerTo('/settings', name))
+  }
   const called = new Set<string>()
   for (const [pointer, { connectors, settings }] of uses.parts) {
     pointers.add(pointer)
     for (const connector of connectors) called.add(connector)
-    for (const name of settings) pointers.add(name === null ? '/settings' : pointerTo('/settings', name))
+    addSettings(settings)
   }
+  addSettings(platformSettings)
   for (const name of Object.keys(credentials)) if (called.has(name)) pointers.add(pointerTo('/credentials', name))
   for (const [index, { name, auth }] of customIntegrations.entries()) {
     // OAuth 2.0 tokens are stored as secrets, even if the definition names no secret.

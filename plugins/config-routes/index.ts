@@ -27,10 +27,17 @@ export interface ConfigRoutesOptions extends
   readonly env?: Env | undefined
 }
 
+declare module '../../lib/tenant-document/tenant-documents.js' {
+  interface TenantDocuments {
+    /** Only callers with `secrets:write` can change these settings; null stands for all. */
+    protectSettings(names: Iterable<string | null>): void
+  }
+}
+
 export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
   dependencies: ['database', 'rate-limit'],
-  optional: ['integrations'],
+  optional: ['integrations', 'tenant-config'],
   after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   // The configuration check validates the members of the sections.
@@ -82,6 +89,10 @@ export default definePlugin<ConfigRoutesOptions>({
     app.addHook('onClose', async () => {
       end()
       generation.close()
+    })
+    const documents = optional(app, 'tenantDocuments')
+    app.addHook('onReady', async () => {
+      documents()?.protectSettings(generation.secretSettings)
     })
     const compiled = generation.routes.map(({ compiled }) => compiled)
     requirePlugins(app, compiled)

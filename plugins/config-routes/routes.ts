@@ -8,6 +8,7 @@ import { readsByPath } from '../../lib/compiler/write-headers.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { SecretUses } from '../../lib/expressions/secret-uses.js'
 import { optional } from '../../lib/plugin/define.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
@@ -78,8 +79,10 @@ export function createGeneration (
   log: FastifyBaseLogger
 ) {
   const faults = new FaultList()
-  let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults })
+  const secretUses = new SecretUses()
+  let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults, secretUses })
   faults.throwIfAny()
+  const secretSettings = settingsBesideSecrets(document, current, secretUses)
   const routes = document.routes.flatMap(({ value }, index) => {
     const compiled = current[index]
     return compiled === null || compiled === undefined ? [] : [{ declared: value, compiled }]
@@ -99,6 +102,8 @@ export function createGeneration (
   return {
     /** Each route's declaration and its first compilation, in the order of the document. */
     routes,
+    /** The settings of tenants that parts with a secret read; null for all settings. */
+    secretSettings,
     /** The route that serves now; null if it no longer fits the database. */
     route: (index: number): CompiledRoute | null => current[index] ?? null,
     /** The `GET` route that serves now on the same path; null if there is none. */
@@ -110,6 +115,17 @@ export function createGeneration (
     },
     close: end
   }
+}
+
+/** The settings that parts of the document with a secret read: the part itself reads one, or the workflow that a route names. */
+function settingsBesideSecrets (
+  { routes }: CompiledParts,
+  compiled: readonly (CompiledRoute | null)[],
+  uses: SecretUses
+): ReadonlySet<string | null> {
+  const starting = routes.filter((_, index) => (compiled[index]?.workflow?.workflow.secrets.length ?? 0) > 0)
+  const parts = [...uses.parts.values(), ...starting.map(({ pointer }) => uses.of(pointer))]
+  return new Set(parts.flatMap(({ settings }) => [...settings]))
 }
 
 /** Routes with webhooks, and those with files, have contexts with parsers of their own. */

@@ -82,7 +82,11 @@ export default definePlugin<TenantConfigOptions>({
     const { env: visibleEnv, envNames } = routeContextOf({}, context(engine.catalogue), true)
     let limitStatuses: readonly number[] = []
     let serveCall: ServeTenantCall | undefined
+    const secretSettings = new Set<string | null>()
     app.decorate('tenantDocuments', {
+      protectSettings (names) {
+        for (const name of names) secretSettings.add(name)
+      },
       connectors: async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors,
       workflows: async (tenant) => (await loaded.get(tenant)).workflows,
       tools: (tenant) => whenKnown(loaded.get(tenant), (routes) => toolsOf(tenant, routes, prefix, serveCall)),
@@ -104,6 +108,7 @@ export default definePlugin<TenantConfigOptions>({
         taken,
         authProviders: app.auth.providers,
         sendsWebhooks: webhooks() !== null,
+        secretSettings,
         hasCors: app.hasPlugin('tenantry-cors'),
         tools: tools()?.names
       }),

@@ -11,6 +11,7 @@ export function tenantDocuments (members: Partial<TenantDocuments>): TenantDocum
     tools: () => null,
     webhooks: async () => ({ version: 0, webhooks: [] }),
     documentation: () => null,
+    protectSettings () {},
     ...members
   }
 }

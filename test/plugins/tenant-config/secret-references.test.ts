@@ -141,6 +141,38 @@ test('without secrets:write a document keeps the connectors and settings that a 
   }, 'the rest can change')
 })
 
+test('without secrets:write a document keeps the settings that a part of the platform with a secret depends on', async (t) => {
+  const sends = (url: string, key = '{{secret:tok}}') => [{ type: 'webhook', action: 'send', params: { url, body: { key } } }]
+  const send = { id: 'send', type: 'integration', integration: 'webhook', action: 'send' } as const
+  const app = await testServer(t, {
+    ...platform,
+    tenancy: { ...platform.tenancy, overridableEnv: ['CRM_KEY'] },
+    routes: [
+      { path: '/crm', method: 'post', requireAuth: true, integrations: sends('{{tenant.config.crm.url}}') },
+      { path: '/setting', method: 'post', requireAuth: true, integrations: sends('{{tenant.config.replaced}}', '{{env.CRM_KEY}}') },
+      { path: '/started', method: 'post', requireAuth: true, workflow: { ref: 'given', input: { url: '{{tenant.config.input}}' } } },
+      { path: '/greeting', method: 'get', requireAuth: true, response: { text: '{{tenant.config.greeting}}' } },
+      { path: '/plain', method: 'post', requireAuth: true, integrations: sends('{{tenant.config.plain}}', 'x') }
+    ],
+    workflows: [
+      { id: 'own', steps: [{ ...send, params: { url: '{{tenant.config.step}}', body: { key: '{{secret:tok}}' } } }] },
+      { id: 'given', steps: [{ ...send, params: { url: '{{input.url}}', body: { key: '{{secret:tok}}' } } }] }
+    ]
+  }, { tenants: ['acme'], env: { CRM_KEY: 'of the platform' } })
+  const url = 'https://example.com'
+  const settings = { crm: { url }, replaced: url, input: url, step: url, greeting: 'Hello', plain: url }
+  const attempt = async (change: object) =>
+    (await save(app, 'acme', { settings: { ...settings, ...change } }, { headers: writer })).json()
+  t.match(await attempt({}), { code: 'TENANTRY_FORBIDDEN' }, 'settings are added')
+  t.match((await save(app, 'acme', { settings })).json(), { success: true })
+  const attacker = 'https://attacker.example'
+  for (const change of [{ crm: { url: attacker } }, { replaced: attacker }, { input: attacker }, { step: attacker }]) {
+    const [name = ''] = Object.keys(change)
+    t.match(await attempt(change), { code: 'TENANTRY_FORBIDDEN', message: new RegExp(`/settings/${name}\\b`) }, name)
+  }
+  t.match(await attempt({ greeting: 'Hi', plain: attacker, other: 1 }), { success: true }, 'the rest can change')
+})
+
 test('asynchronous steps need secrets:write if an expression reads a secret', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   const run = async (steps: readonly object[], headers: Record<string, string>) =>
