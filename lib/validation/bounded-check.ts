@@ -5,6 +5,7 @@
 import type { ErrorObject } from 'ajv'
 import { isRecord } from '../json/plain-value.js'
 import { membersIn, pointerTo } from '../schema/faults.js'
+import { shortened } from './detail.js'
 import { compilePattern, type LinearPattern } from './linear-pattern.js'
 import { rules, type Schema, type SchemaWalk } from './schema-rules.js'
 
@@ -40,6 +41,9 @@ export function createBoundedCheck (schema: Schema): BoundedCheck {
 
 class Unfinished extends Error {}
 
+/** The keys and indexes that lead to a value. */
+type Way = readonly (string | number)[]
+
 /** The compiled patterns of one schema. */
 class Patterns {
   readonly #known = new Map<string, LinearPattern | string>()
@@ -57,10 +61,13 @@ class Patterns {
 }
 
 class Walk implements SchemaWalk {
-  readonly errors: ErrorObject[] = []
   readonly #root: Schema
   readonly #patterns: Patterns
-  /** The path to the current value, as keys and indexes: only an error needs it as a pointer. */
+  /** The schemas of the references so far. */
+  readonly #resolved = new Map<string, unknown>()
+  /** Most errors of combined schemas are dropped again, and a name can be as long as the value: so their paths are no pointers yet. */
+  readonly #errors: (Omit<ErrorObject, 'instancePath'> & { readonly way: Way })[] = []
+  /** The way to the current value. */
   readonly #way: (string | number)[] = []
   #depth = 0
   #left = maxSteps
@@ -70,6 +77,10 @@ class Walk implements SchemaWalk {
     this.#patterns = patterns
   }
 
+  get errors (): ErrorObject[] {
+    return this.#errors.map(({ way, ...error }) => ({ ...error, instancePath: pointerOf(way) }))
+  }
+
   check (schema: unknown, value: unknown): boolean {
     this.spend(steps.schema)
     if (schema === false) return this.fail('false schema', {}, {})
@@ -77,8 +88,7 @@ class Walk implements SchemaWalk {
     if (!isRecord(schema) || (typeof schema['$id'] === 'string' && schema !== this.#root)) return true
     if (++this.#depth > maxDepth) throw new Unfinished()
     let isValid = true
-    for (const name of Object.keys(schema)) {
-      this.spend(1)
+    for (const name of this.namesOf(schema)) {
       const rule = rules.get(name)
       isValid = rule === undefined || rule(this, schema[name], value, schema)
       if (!isValid) break
@@ -95,20 +105,20 @@ class Walk implements SchemaWalk {
   }
 
   matches (schema: unknown, value: unknown): boolean {
-    const before = this.errors.length
+    const before = this.#errors.length
     const isValid = this.check(schema, value)
-    this.errors.length = before
+    this.#errors.length = before
     return isValid
   }
 
   matching (schemas: readonly unknown[], value: unknown, most: number): number {
-    const before = this.errors.length
+    const before = this.#errors.length
     let count = 0
     for (const schema of schemas) {
       if (this.check(schema, value)) count++
       if (count === most) break
     }
-    if (count > 0) this.errors.length = before
+    if (count > 0) this.#errors.length = before
     return count
   }
 
@@ -120,7 +130,12 @@ class Walk implements SchemaWalk {
   }
 
   resolve (reference: string): unknown {
-    this.spendOn(reference)
+    this.spend(1)
+    if (!this.#resolved.has(reference)) this.#resolved.set(reference, this.#find(reference))
+    return this.#resolved.get(reference)
+  }
+
+  #find (reference: string): unknown {
     if (reference !== '#' && !reference.startsWith('#/')) return true
     let found: unknown = this.#root
     for (const name of membersIn(decoded(reference))) {
@@ -132,6 +147,7 @@ class Walk implements SchemaWalk {
 
   equal (one: unknown, other: unknown): boolean {
     this.spend(1)
+    if (typeof one === 'string' && typeof other === 'string' && one.length === other.length) this.spendOn(one)
     if (one === other) return true
     if (Array.isArray(one)) {
       return Array.isArray(other) && one.length === other.length && one.every((item, index) => this.equal(item, other[index]))
@@ -159,11 +175,14 @@ class Walk implements SchemaWalk {
 
   fail (keyword: string, params: Readonly<Record<string, unknown>>, parentSchema: Schema, message?: string): false {
     this.spend(steps.error + this.#way.length)
-    if (this.errors.length >= maxErrors) return false
-    const instancePath = pointerTo('', ...this.#way)
-    this.errors.push({ keyword, instancePath, schemaPath: '', params, parentSchema, ...message !== undefined && { message } })
+    if (this.#errors.length >= maxErrors) return false
+    this.#errors.push({ keyword, way: [...this.#way], schemaPath: '', params, parentSchema, ...message !== undefined && { message } })
     return false
   }
+}
+
+function pointerOf (way: Way): string {
+  return pointerTo('', ...way.map((name) => typeof name === 'string' ? shortened(name) : name))
 }
 
 /** A reference as a JSON Pointer. */

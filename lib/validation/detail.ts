@@ -142,7 +142,8 @@ function below (path: string, name: unknown): string {
   return `${path}/${shortened(String(name)).replaceAll('~', '~0').replaceAll('/', '~1')}`
 }
 
-function shortened (name: string): string {
+/** A caller's name for a message, or for the path of an error. */
+export function shortened (name: string): string {
   return name.length > maxNameLength ? `${name.slice(0, maxNameLength)}…` : name
 }
 

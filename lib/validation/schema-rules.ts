@@ -104,9 +104,9 @@ const ofArrays = {
   additionalItems: (walk, schema, value, { items }) => !Array.isArray(items) || checkItems(walk, schema, value, items.length),
   contains (walk, schema, value, parent) {
     if (!Array.isArray(value)) return true
-    const { minContains: least = 1, maxContains: most = Infinity } = parent
+    const { minContains: least, maxContains: most } = parent
     const count = value.filter((item) => walk.matches(schema, item)).length
-    return (count >= Number(least) && count <= Number(most)) ||
+    return (count >= numberOr(least, 1) && count <= numberOr(most, Infinity)) ||
       walk.fail('contains', {}, parent, 'does not contain the required number of items of one schema')
   }
 } satisfies Record<string, Rule>
@@ -153,7 +153,9 @@ function limitRule (keyword: string, measure: Measure, isMet: Comparison): Rule 
 
 function checkTuple (walk: SchemaWalk, schemas: unknown, value: unknown): boolean {
   if (!Array.isArray(schemas) || !Array.isArray(value)) return true
-  return schemas.slice(0, value.length).every((schema, index) => walk.inside(index, schema, value[index]))
+  const length = Math.min(schemas.length, value.length)
+  for (let index = 0; index < length; index++) if (!walk.inside(index, schemas[index], value[index])) return false
+  return true
 }
 
 function checkItems (walk: SchemaWalk, schema: unknown, value: unknown, from: number): boolean {
@@ -165,8 +167,12 @@ function checkItems (walk: SchemaWalk, schema: unknown, value: unknown, from: nu
 function hasAll (walk: SchemaWalk, names: unknown, value: Schema, schema: Schema): boolean {
   if (!Array.isArray(names)) return true
   walk.spend(names.length)
-  const missing: unknown = names.find((name) => !Object.hasOwn(value, String(name)))
-  return missing === undefined || walk.fail('required', { missingProperty: String(missing) }, schema)
+  const missing: unknown = names.find((name) => typeof name === 'string' && !Object.hasOwn(value, name))
+  return missing === undefined || walk.fail('required', { missingProperty: missing }, schema)
+}
+
+function numberOr (value: unknown, otherwise: number): number {
+  return typeof value === 'number' ? value : otherwise
 }
 
 /** The value of a member is a list of names, or a schema. */

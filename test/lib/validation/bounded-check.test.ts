@@ -136,3 +136,27 @@ t.test('a check without a bound ends', async (t) => {
   t.equal(check({ allOf: patterns }, 'y'), 'pattern ', 'the first ones are checked')
   t.equal(check({ allOf: [...patterns.slice(0, 2000).map(({ pattern }) => ({ pattern: `${pattern}|y` })), { maxLength: 0 }] }, 'y'), 'maxLength ')
 })
+
+t.test('a long name costs nothing in errors that combined schemas drop, and is shortened in the others', async (t) => {
+  const name = '/'.repeat(100_000)
+  const union = { anyOf: [{ type: 'string' }, { type: 'object' }, { type: 'array' }] }
+  const escaped = t.capture(String.prototype, 'replaceAll', String.prototype.replaceAll)
+  const checked = check({ additionalProperties: { items: union } }, { [name]: Array.from({ length: 100 }, () => []) })
+  const refused = check({ additionalProperties: { items: union } }, { [name]: [1] })
+  const characters = escaped().reduce((sum, { receiver }) => sum + String(receiver).length, 0)
+  t.equal(checked, '')
+  t.equal(refused.slice(0, 217), `type /${'~1'.repeat(100)}…/0, type /`)
+  t.ok(refused.length < 1000)
+  t.ok(characters < 2000, `${characters} characters were searched`)
+})
+
+t.test('counts long values of keywords', async (t) => {
+  const many = Array.from({ length: 5000 }, (_, index) => `x${index}`)
+  const items = Array.from({ length: 1000 }, () => ({}))
+  const unknown = Object.fromEntries(many.map((name) => [name, 1]))
+  t.equal(check({ items: { not: { type: 'string', ...unknown } } }, items), 'unfinished', 'unknown keywords behind one that fails')
+  const text = 'x'.repeat(50_000)
+  t.equal(check({ items: { not: { const: `${text}y` } } }, Array(1000).fill(`${text}z`)), 'unfinished', 'compared texts')
+  t.equal(check({ contains: { type: 'string' }, minContains: [2], maxContains: [0] }, ['a']), '', 'invalid values are ignored')
+  t.equal(check({ required: [['a'], 1] }, {}), '')
+})
