@@ -157,9 +157,14 @@ export const SearchBody = ClosedObject({
   limit: Optional.Integer('The maximum number of results. Default: 10.', { minimum: 1, maximum: 100 }),
   threshold: Optional.Number('The minimum score: a cosine similarity, or for `text` a rank. Default: none.', { minimum: 0, maximum: 1 }),
   filter: Type.Optional(Type.Record(
-    Type.String({ maxLength: maxNameLength }),
+    // A `maxLength` of names has no effect. Each error of a value repeats its name.
+    Type.String({ pattern: `^[^]{0,${maxNameLength}}$` }),
     Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()]),
-    { maxProperties: maxFilterMembers, description: 'Members that the metadata of matching documents must have, with equal values.' }
+    {
+      additionalProperties: false,
+      maxProperties: maxFilterMembers,
+      description: 'Members that the metadata of matching documents must have, with equal values.'
+    }
   )),
   mode: Optional.Enum(
     'The search mode. `vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both results combined by rank. Default: `vector`.',

@@ -93,6 +93,8 @@ for (const [name, database] of Object.entries(engines)) {
           { query: 'x', threshold: 1.5 },
           { query: 'x', filter: { a: {} } },
           { query: 'x', filter: { a: '\u0000' } },
+          { query: 'x', filter: { '\n': {} } },
+          { query: 'x', filter: { ['x'.repeat(129)]: 1 } },
           { query: 'x', filter: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [index, 1])) },
           { query: 'x', mode: 'all' },
           { query: 'x', tenant: 'globex' }
@@ -100,6 +102,8 @@ for (const [name, database] of Object.entries(engines)) {
       ) {
         t.equal((await acme('POST /agent/embeddings/search', { body: bad })).status, 400, JSON.stringify(bad).slice(0, 80))
       }
+      const long = await acme('POST /agent/embeddings/search', { body: { query: 'x', filter: { ['/'.repeat(100_000)]: [1] } } })
+      t.ok(JSON.stringify(long.body).length < 1000, 'a long name is not repeated')
       t.equal(
         (await acme('POST /agent/embeddings/search', { body: { query: '\ud800 \u0000 valve' } })).status,
         200,
