@@ -1,16 +1,16 @@
 /** JSON Schemas of callers for responses, limited so that checking takes a short time. References are written out. */
-import { Ajv } from 'ajv'
 import { failure, type TenantryError } from '../errors.js'
 import { parseBounded } from '../json/bounds.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
 import { type BoundedCheck, createBoundedCheck } from '../validation/bounded-check.js'
-import { formatTests } from '../validation/types-and-formats.js'
+import { isSchema, type Keyword, keywords } from './response-keywords.js'
 
 const maxLength = 32_768 // characters per schema
 const maxNodes = 1000 // objects and arrays per schema, after its references are written out
 const maxExpandedLength = 65_536 // characters, after its references are written out
 const maxErrorLength = 300 // characters
+const maxShownValue = 60 // characters
 
 export interface ResponseFormat {
   /** The schema, with its references written out. */
@@ -19,21 +19,6 @@ export interface ResponseFormat {
   parse(text: string): unknown
 }
 
-/** Of draft 7, without those whose time is more than linear or that references need. */
-const keywords: ReadonlySet<string> = new Set([
-  '$schema', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'deprecated', 'examples', 'readOnly', 'writeOnly',
-  'contentEncoding', 'contentMediaType', 'contentSchema', 'type', 'nullable', 'enum', 'const', 'format', 'multipleOf', 'minimum', 'maximum',
-  'exclusiveMinimum', 'exclusiveMaximum', 'minLength', 'maxLength', 'minItems', 'maxItems', 'minProperties', 'maxProperties', 'items',
-  'additionalItems', 'contains', 'properties', 'additionalProperties', 'propertyNames', 'required', 'dependencies', 'allOf', 'anyOf',
-  'oneOf', 'not', 'if', 'then', 'else'
-])
-/** Their values are data or names, not schemas. */
-const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples', 'required'])
-/** The names of their members are chosen by the caller. */
-const mapKeywords: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions', 'dependencies'])
-
-const meta = new Ajv({ strict: false })
-
 /** Throws `badRequest` for a schema that is invalid or not supported. */
 export function compileResponseFormat (given: Readonly<Record<string, unknown>>): ResponseFormat {
   const text = stringifyJson(given)
@@ -41,7 +26,6 @@ export function compileResponseFormat (given: Readonly<Record<string, unknown>>)
   // Its numbers become doubles, as those of responses.
   const schema = new Expansion(Object(JSON.parse(text))).whole()
   if (schema['type'] !== 'object') throw refused('its `type` must be `object`')
-  if (meta.validateSchema(schema) !== true) throw refused(meta.errorsText(meta.errors, { dataVar: 'schema' }))
   return { schema, parse: parser(createBoundedCheck(schema)) }
 }
 
@@ -65,7 +49,7 @@ function parser (check: BoundedCheck): ResponseFormat['parse'] {
   }
 }
 
-/** Writes references out and counts the result. */
+/** Writes references out, checks the keywords and counts the result. */
 class Expansion {
   readonly #root: Readonly<Record<string, unknown>>
   readonly #open = new Set<string>()
@@ -93,6 +77,9 @@ class Expansion {
       throw refused('a `$ref` cannot have other members')
     }
     if (this.#open.has(reference)) throw refused(`\`${reference.slice(0, 100)}\` refers to itself, which is not supported`)
+    for (const [name, value] of Object.entries(rest)) this.#check(name, value)
+    // A chain of references takes time too.
+    this.#leaf(reference)
     this.#open.add(reference)
     const expanded = this.#schema(this.#find(reference))
     this.#open.delete(reference)
@@ -103,13 +90,23 @@ class Expansion {
     this.#count()
     return Object.fromEntries(
       Object.entries(schema).map(([name, value]) => {
-        if (!keywords.has(name)) throw refused(`the keyword \`${name}\` is not supported`)
-        if (name === 'format' && !formatTests.has(value)) throw refused(`the format ${JSON.stringify(value)} is not supported`)
+        const subschemas = this.#check(name, value)
         this.#leaf(name)
-        if (dataKeywords.has(name)) return [name, this.#leaf(value)]
-        return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
+        if (subschemas === 'none') return [name, this.#leaf(value)]
+        return [name, subschemas === 'members' ? this.#map(value) : this.#schema(value)]
       })
     )
+  }
+
+  /** The subschemas of a keyword. */
+  #check (name: string, value: unknown): Keyword['subschemas'] {
+    const keyword = keywords.get(name)
+    if (keyword === undefined) throw refused(`the keyword \`${name}\` is not supported`)
+    if (!keyword.accepts(value)) {
+      const text = JSON.stringify(value).slice(0, maxShownValue)
+      throw refused(`the value ${text} of the keyword \`${name}\` is not supported: expected ${keyword.expected}`)
+    }
+    return keyword.subschemas
   }
 
   #map (value: unknown): unknown {
@@ -124,7 +121,9 @@ class Expansion {
     if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) {
       throw refused(`\`${reference.slice(0, 100)}\` is not a definition of the schema: expected \`#/$defs/name\``)
     }
-    return definitions[name]
+    const definition = definitions[name]
+    if (!isSchema(definition)) throw refused(`\`${reference.slice(0, 100)}\` is not a schema`)
+    return definition
   }
 
   /** Counts the text of a name, or of a value that is not a schema. */
