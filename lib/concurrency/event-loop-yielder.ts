@@ -262,3 +262,14 @@ export function accountOfTenant (tenant: TenantRef): string {
 export function createYielder (tenant: TenantRef = serverRef): Yielder {
   return turns.yielder(accountOfTenant(tenant))
 }
+
+/** Runs the work in a turn of the tenant. */
+export async function inTurnOf<Result> (tenant: TenantRef, work: () => Result): Promise<Result> {
+  const yielder = createYielder(tenant)
+  if (yielder.shouldYield()) await yielder.yield()
+  try {
+    return work()
+  } finally {
+    yielder.done()
+  }
+}

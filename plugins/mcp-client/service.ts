@@ -1,5 +1,6 @@
 /** `app.mcpServers`: tools of other MCP servers. */
 import type { FastifyInstance } from 'fastify'
+import { inTurnOf } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -84,7 +85,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
         pool.use(server, tenant, signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
           if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
-          const given = checked(tool, args)
+          const given = await inTurnOf(tenant, () => checked(tool, args))
           let result: ToolResult | undefined
           try {
             result = await connection.call(toolName, { args: given, depth: inner, signal })

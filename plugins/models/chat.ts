@@ -1,6 +1,7 @@
 /** Calls of the chat model: requests to the provider in rounds, with the runs of tools between them. */
 import { randomUUID } from 'node:crypto'
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt } from '@ai-sdk/provider'
+import { inTurnOf } from '../../lib/concurrency/event-loop-yielder.js'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -69,7 +70,7 @@ export function createChat (parts: ChatParts): Chat {
 }
 
 async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): AsyncGenerator<ChatEvent, void, undefined> {
-  const prepared = prepare(parts, call)
+  const prepared = await inTurnOf(tenantRef(call.tenant), () => prepare(parts, call))
   const { info, payer, format, rounds } = prepared
   const apiKey = await parts.keys.of(payer.tenant)
   const counted = await parts.charges.count(payer)
@@ -106,7 +107,8 @@ async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): 
       const { received } = run
       text += received.text
       if (received.calls.length === 0 || round === rounds) {
-        const result = resultOf(info, format, received, { text, toolCalls: outcomes, usage })
+        const made = () => resultOf(info, format, received, { text, toolCalls: outcomes, usage })
+        const result = format === null ? made() : await inTurnOf(payer.tenant, made)
         parts.log.info({
           tenant: call.tenant,
           provider: info.provider,

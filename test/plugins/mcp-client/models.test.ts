@@ -1,8 +1,11 @@
 /** Tools of MCP servers and of routes, called by models; and servers that call themselves. */
 import { test } from 'tap'
+import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { freePort } from '../../helpers/free-port.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { open as openAgent, sentTo } from '../agent/app.js'
 import { mockProvider } from '../models/app.js'
 import { faulty, open } from './app.js'
@@ -109,4 +112,15 @@ test('a server that is its own MCP server stops after three nested calls', async
   t.equal(status, 200)
   t.match(text, /TENANTRY_TOOLS_NESTED/)
   t.ok(calls >= 1 && calls <= 3, `${calls} calls`)
+})
+
+test('the arguments of a tool are checked in a turn of the tenant', async (t) => {
+  const { as } = await open(t, [faulty])
+  t.match(await as('acme').execute('faulty.add', { n: 1 }), { status: 200 })
+  const pause = holdInPause(t, 'acme')
+  const asked = as('acme').execute('faulty.add', { n: 'x' })
+  await until('the call waits', () => turns.yielder('tenant acme').waiting === 1)
+  t.match(await as('globex').execute('faulty.add', { n: 2 }), { status: 200 })
+  pause.end()
+  t.match(await asked, { status: 400, body: { details: [{ path: '/body/args/n' }] } })
 })

@@ -1,6 +1,9 @@
 /** Tokens and cost are reserved before a call and settled after it. */
 import t from 'tap'
+import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { holdInPause } from '../../helpers/pauses.js'
+import { until } from '../../helpers/until.js'
 import { agentOf, ask, begin, chunk, eventsOf, finish, ledger, open, toolChunk, wireProvider } from './app.js'
 
 const answering = (usage: { input: number, output: number } | null) => (response: Parameters<Parameters<typeof wireProvider>[1]>[0]) => {
@@ -128,6 +131,23 @@ t.test('tools run between rounds, each of which is metered', async (t) => {
   const events = eventsOf((await app.post('/llm/stream', ask('How many apples?', { tools: ['count'] }))).text)
   t.strictSame(events.map(({ type }) => type), ['tool', 'content', 'usage', 'done'])
   t.strictSame(await ledger(app.app, 'acme'), { tokens: 120, cost: 140, open: 0 })
+})
+
+t.test('a response with a format is checked in a turn of the tenant', async (t) => {
+  const wire = await wireProvider(t, (response) => {
+    begin(response)
+    response.end(chunk('{"colour":"red"}') + finish({ input: 10, output: 5 }))
+  })
+  const { post } = await open(t, agentOf('local', wire.url))
+  const waiting = () => turns.yielder('tenant acme').waiting
+  const pause = holdInPause(t, 'acme')
+  const asked = post('/llm/chat', ask('a colour', { responseFormat: { type: 'object' } }))
+  await until('the call waits', () => waiting() === 1)
+  t.equal(wire.requests.length, 0, 'before its schema is checked')
+  pause.next()
+  await until('the response waits', () => waiting() === 1 && wire.requests.length === 1)
+  pause.end()
+  t.match((await asked).body, { object: { colour: 'red' } })
 })
 
 t.test('`responseFormat` returns an object, and a response that does not match is a 502 and charged', async (t) => {
