@@ -74,7 +74,7 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
     throw isLeased ? requestRunning() : failure('idempotencyAnswerLost')
   }
 
-  async function quietly (tenant: Owner, work: Promise<void>): Promise<void> {
+  async function quietly (tenant: Owner, work: Promise<unknown>): Promise<void> {
     await work.catch((err: unknown) => log.warn({ err, tenant }, 'the response of a request with an idempotency key could not be stored'))
   }
 
@@ -99,10 +99,14 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
         // Marks the key as written even without a response, so that a retry cannot run the request again.
         await quietly(holding.tenant, store.run(holding, keeping(response) ?? lostStatement(holding)))
       },
-      failed () {
-        quota.give(use)
-        return quietly(holding.tenant, store.release(holding))
-      }
+      failed: () =>
+        quietly(
+          holding.tenant,
+          store.release(holding).then((isFreed) => {
+            // The key of a write stays for a day.
+            if (isFreed) quota.give(use)
+          })
+        )
     }
   }
 

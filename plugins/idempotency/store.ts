@@ -92,11 +92,13 @@ export function createIdempotencyStore (dbFor: (tenant: TenantRef) => Kysely<Sys
       await dbFor(tenant).executeQuery(CompiledQuery.raw(text, [...values]))
     },
 
-    /** Frees the key of a request that has ended and has written nothing. If it has written, ends its lease. */
-    async release ({ tenant, id, holder }: Holding): Promise<void> {
+    /** Frees the key of a request that has ended and has written nothing. If it has written, ends its lease. Returns whether it was freed. */
+    async release ({ tenant, id, holder }: Holding): Promise<boolean> {
       const held = sql`tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid`
-      await sql`with freed as (delete from tenantry.idempotency_keys where ${held} and state = 'running')
-        update tenantry.idempotency_keys set leased_until = now() where ${held} and state = 'written'`.execute(dbFor(tenant))
+      const { rows } = await sql`with freed as (delete from tenantry.idempotency_keys where ${held} and state = 'running' returning 1),
+        ended as (update tenantry.idempotency_keys set leased_until = now() where ${held} and state = 'written')
+        select from freed`.execute(dbFor(tenant))
+      return rows.length > 0
     },
 
     async kept (tenant: Owner): Promise<{ callers: KeptKeys, anonymous: KeptKeys }> {

@@ -236,6 +236,20 @@ test('a caller uses up only its share of the keys of its tenant', async (t) => {
   t.match(await ben!('POST /notes', { ...note, ...under('second') }), { status: 201 })
 })
 
+test('the key of a write whose later call fails counts', async (t) => {
+  const engine = await postgresSection(t)
+  const [first, second] = [await testServer(t, document, { engine, tenants }), await testServer(t, document, { engine })]
+  const note = { body: { text: 'x' } }
+  t.match(await caller(t, first, { token: tokenOf('acme') })('POST /notes', { ...note, ...under('first') }), { status: 201 })
+  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select tenant_id, substr(id, 1, 16) || decode(md5(n::text), 'hex'), holder, state, false, encrypted, 'x', leased_until, expires_at
+    from tenantry.idempotency_keys, generate_series(1, ${maxKeys / 4 - 4}::int) n`.execute(first.db)
+  const ada = caller(t, second, { token: tokenOf('acme') })
+  const statuses: number[] = []
+  for (let key = 0; key < 5; key++) statuses.push((await ada('POST /called', { ...note, ...under(`called-${key}`) })).status)
+  t.strictSame([...new Set(statuses)], [502, 429])
+})
+
 test('callers without a tenant do not use up the keys of an administrator of the platform', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   await fill(app, '', maxKeys, false)
