@@ -99,6 +99,7 @@ function compileParts (parts: readonly Part[], kind: AddressKind): (scope: Scope
     for (const [index, part] of parts.entries()) {
       if (typeof part === 'string') text += part
       else text += kind === 'whole' && index === 0 ? whole(part.value, scope) : encoded(part, scope)
+      if (text.length > maxAddressLength) throw addressTooLong()
     }
     const wrong = faultOf(text)
     if (wrong !== null) throw refused(wrong)
@@ -115,6 +116,8 @@ function whole (value: CompiledValue, scope: Scope): string {
 function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string {
   const given = value.evaluate(scope)
   if (query && (given === undefined || given === null)) return ''
+  // Splitting and encoding a value of megabytes would hold up all requests.
+  if ((typeof given === 'string' || isNumber(given)) && String(given).length > maxAddressLength) throw addressTooLong()
   // Some servers read `%2F` as a slash.
   if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) {
     throw invalidValue(value, 'must not contain "." or ".." as a path segment')

@@ -254,6 +254,25 @@ t.test("a call's value cannot leave its place in the address", async (t) => {
   }
 })
 
+t.test('a value that is too long for an address is refused before it is split, encoded or scanned', async (t) => {
+  const refused = { code: 'TENANTRY_ADDRESS_REFUSED', message: /the URL is longer than 16384 characters/ }
+  const encoded = t.capture(globalThis, 'encodeURIComponent', encodeURIComponent)
+  const request = (url: string) => callOf(setOf({}), 'http', 'request', { url })
+  // Each of them would fail otherwise if its segments, its characters or the address were read.
+  for (const id of ['../'.repeat(10_000), '\ud800'.repeat(20_000), ' '.repeat(20_000)]) {
+    const scope = { ...emptyScope, body: { id } }
+    t.throws(() => prepared({ path: '/things/{{params.id}}' }, { id }), refused)
+    t.throws(() => request('https://api.example.com/users/{{body.id}}').prepare(scope), refused)
+    t.throws(() => request('https://api.example.com/users?id={{body.id}}').prepare(scope), refused)
+    t.throws(() => request('{{body.id}}').prepare(scope), refused)
+    t.throws(() => request('{{body.id}}/x').prepare(scope), refused)
+  }
+  t.same(encoded(), [])
+  const many = '{{body.id}}'.repeat(100)
+  t.throws(() => request(`https://api.example.com/${many}`).prepare({ ...emptyScope, body: { id: 'ä'.repeat(10_000) } }), refused)
+  t.equal(encoded().length, 1, 'the address is too long after the first value')
+})
+
 t.test("a call's value cannot start another header", async (t) => {
   for (const value of ['a\r\nx-admin: yes', 'a\nb', 'a\u0000', 'é\u0100']) {
     t.throws(
