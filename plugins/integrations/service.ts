@@ -38,7 +38,7 @@ const maxTimeoutMs = 600_000
 const largeResponse = 65_536 // bytes, from which reading yields to other requests
 
 export function createRunner (outbound: Outbound, tokens: Tokens, now: () => number): Integrations['run'] {
-  const bodies = createResultMemory()
+  const memory = createResultMemory()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, held, log }) => {
     signal?.throwIfAborted()
     const { depth = 0 } = scope
@@ -56,8 +56,8 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
 
-    // Between two tries a call keeps its body, but no place in `outbound`.
-    const sending = bodies.hold(tenant)
+    // Between two tries, or until the response has its turn, a call keeps its body or the response, but no place in `outbound`.
+    const sending = memory.hold(tenant)
     const ending = new AbortController()
     const end = () => ending.abort(signal?.reason)
     signal?.addEventListener('abort', end)
@@ -67,6 +67,8 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     const timer = setTimeout(() => ending.abort(failure('providerTimeout')), time)
 
     function send (token: string | null): Promise<OutboundResponse> {
+      // The responses of the tenant's other calls may have filled the memory since the last try.
+      sending.requireRoom()
       const sent = token === null ? headers : { ...headers, authorization: `Bearer ${token}` }
       return outbound.request({
         tenant,
@@ -111,6 +113,7 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     }
 
     async function resultOf (response: OutboundResponse): Promise<unknown> {
+      sending.text(response.body.length)
       held?.value(response.body.length)
       if (response.body.length <= largeResponse) return call.result(response)
       const yielder = createYielder(tenant)

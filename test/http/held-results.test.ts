@@ -1,6 +1,10 @@
 /** Data that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
 import { test } from 'tap'
 import { turns } from '../../lib/concurrency/event-loop-yielder.js'
+import { TenantryError } from '../../lib/errors.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
+import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
 import { holdInPause } from '../helpers/pauses.js'
@@ -125,6 +129,78 @@ test('bodies of calls that wait for another try are bounded for a tenant, and ot
   await until('calls of another tenant are made', () => limiting.requests.length >= 6)
   await app.close()
   await Promise.all(waiting)
+})
+
+test('responses of other services that wait for a turn are bounded for a tenant, and further calls are not made', async (t) => {
+  const characters = 250_000 // of each response; larger ones are read in turns, too
+  const json = JSON.stringify({ text: 'x'.repeat(characters) })
+  const service = await remote(t, (_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' }).end(json)
+  })
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    routes: [{
+      path: '/call',
+      method: 'get',
+      requireAuth: true,
+      integrations: [{ type: 'http', action: 'request', params: { url: service.origin } }]
+    }]
+  }, { tenants: ['busy', 'other'] })
+  const [busy, other] = ['busy', 'other'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
+  if (busy === undefined || other === undefined) throw new Error('two callers')
+  const waiting = () => turns.yielder('tenant busy').waiting
+  const room = 67_108_864 // bytes
+  const atOnce = 20
+
+  await t.test('of routes, with their parsed results', async (t) => {
+    const pause = holdInPause(t, 'busy')
+    const all: Promise<number>[] = []
+    const refusals: number[] = []
+    while (refusals.length === 0 && waiting() * 5 * characters < 3 * room) {
+      for (let index = 0; index < atOnce; index++) {
+        all.push(busy('GET /call').then(({ status }) => {
+          if (status !== 200) refusals.push(status)
+          return status
+        }))
+      }
+      await until('all wait or are refused', () => waiting() + refusals.length === all.length)
+    }
+    t.ok(waiting() * 5 * characters < 2 * room, `${waiting()} responses in memory`)
+    t.equal(service.requests.length, waiting(), 'refused calls are not made')
+    t.equal((await other('GET /call')).status, 200, 'another tenant is served')
+    pause.end()
+    t.strictSame([...new Set(await Promise.all(all))].toSorted(), [200, 429])
+    t.equal(app.engine.resultMemory.bytes, 0)
+    t.equal((await busy('GET /call')).status, 200)
+  })
+
+  await t.test('of calls whose results nobody else counts', async (t) => {
+    const pause = holdInPause(t, 'busy')
+    const faults = new FaultList()
+    const params = { url: service.origin }
+    const call = app.integrations.platform.call({ type: 'http', action: 'request', params }, '', { faults, sources: new Set(), env: {} })
+    if (call === null) throw new Error('no call')
+    const tenant = tenantIdOf('busy')
+    const before = service.requests.length
+    const run = async () => await app.integrations.run(call, { ...noScope, tenant: { id: tenant, config: {} } }, { tenant, log: app.log })
+    const all: Promise<string>[] = []
+    const refusals: string[] = []
+    while (refusals.length === 0 && waiting() * characters < 2 * room) {
+      for (let index = 0; index < atOnce; index++) {
+        all.push(run().then(() => 'served', (error: unknown) => {
+          const code = error instanceof TenantryError ? error.code : String(error)
+          refusals.push(code)
+          return code
+        }))
+      }
+      await until('all wait or are refused', () => waiting() + refusals.length === all.length)
+    }
+    t.ok(waiting() * characters < 1.2 * room, `${waiting()} responses in memory`)
+    t.equal(service.requests.length - before, waiting(), 'refused calls are not made')
+    pause.end()
+    t.strictSame([...new Set(await Promise.all(all))].toSorted(), ['TENANTRY_RESPONSES_BUSY', 'served'])
+    await run()
+  })
 })
 
 test('runs within requests count their bodies and themselves', async (t) => {
