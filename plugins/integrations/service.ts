@@ -1,10 +1,10 @@
 /** Runs calls to other services: tokens, tries, and the result of the response. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createResultMemory } from '../../lib/concurrency/result-memory.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import { type ErrorName, failure, isFailure } from '../../lib/errors.js'
+import { inTurn, unrefused } from '../../lib/runtime/computing.js'
 import { retryAfterOf } from '../../lib/time/retry-after.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type { Outbound, OutboundResponse } from '../outbound/outbound.js'
@@ -43,7 +43,9 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     signal?.throwIfAborted()
     const { depth = 0 } = scope
     if (depth >= maxDepth) throw failure('webhooksNested')
-    const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
+    const inTurnOf = <Result>(length: number, work: () => Result) => inTurn({ worker: scope, length, turns: unrefused }, work)
+    const { trusted, method, url, headers: prepared, body } = await inTurnOf(0, () => call.prepare(scope))
+    signal?.throwIfAborted()
     // Headers of the document take precedence.
     const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
     const headers: Record<string, string> = {
@@ -116,13 +118,7 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
       sending.text(response.body.length)
       held?.value(response.body.length)
       if (response.body.length <= largeResponse) return call.result(response)
-      const yielder = createYielder(tenant)
-      if (yielder.shouldYield()) await yielder.yield()
-      try {
-        return call.result(response)
-      } finally {
-        yielder.done(2 * response.body.length)
-      }
+      return await inTurnOf(response.body.length, () => call.result(response))
     }
 
     try {

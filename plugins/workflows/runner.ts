@@ -2,15 +2,14 @@
  * Runs the steps of a workflow: in order, with conditions, attempts, switches and parallel groups. The journal decides what is
  * stored, so that runs within a request and durable runs share this code.
  */
-import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
-import { type Condition, expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
+import { expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
 import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
 import type { ResultForm, Scope } from '../../lib/expressions/types.js'
 import { parseResult } from '../../lib/json/parse.js'
-import { yielderOf } from '../../lib/runtime/computing.js'
+import { inTurn, longResult, unrefused } from '../../lib/runtime/computing.js'
 import { withDetails } from '../../lib/validation/detail.js'
 import type { CompiledStep, CompiledWorkflow, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import { Interrupted, type StepOutcome } from './journal.js'
@@ -91,7 +90,6 @@ class Run {
   readonly #clock: Clock
   readonly #report: ReportFault
   readonly #around: StepContext
-  readonly #yielder: Yielder
   /** The time after which no further step or attempt begins, from the run or from the current step of its list. */
   #ends: number
   /** The end of this run's turn. */
@@ -114,7 +112,6 @@ class Run {
     this.#turnEnds = this.#after(host.turnMs)
     this.scope = scopeOf(workflow, scope, this.#steps)
     this.#report = expressionFaults(host.log, scope.tenant?.id ?? null, host.placeOf)
-    this.#yielder = yielderOf(scope)
     this.#around = { host, scope: this.scope, clock: this.#clock }
   }
 
@@ -156,11 +153,11 @@ class Run {
     if (done !== undefined) return done
     const before = journal.outcome(step.id)
     if (before !== undefined && !(turn === 'again' && before.status === 'failed')) return this.#taken(step, before, turn)
-    if (step.condition !== null) {
+    const { condition } = step
+    if (condition !== null) {
       try {
-        // Conditions do no I/O, so a hundred of them would block the event loop.
-        if (this.#yielder.shouldYield()) await this.#yielder.yield()
-        if (!this.#holds(step.condition)) return this.#finish(step, skipped, turn)
+        const holds = await this.#inTurn(0, () => condition(this.scope, this.#report))
+        if (!holds) return this.#finish(step, skipped, turn)
       } catch (error) {
         return this.#finish(step, failedOf(error), turn, error)
       }
@@ -206,7 +203,16 @@ class Run {
     return this.#ends !== Infinity && this.#clock.now() > this.#ends
   }
 
-  #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
+  /** A step without I/O, or that fails before it, would otherwise let a hundred others follow at once, and block the event loop. */
+  #inTurn<Result> (length: number, work: () => Result): Promise<Result> {
+    return inTurn({ worker: this.scope, length, turns: unrefused }, work)
+  }
+
+  async #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
+    return await this.#inTurn(0, () => this.#begin(step, around, turn))
+  }
+
+  #begin (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
     this.#host.signal.throwIfAborted()
     if (this.#isOver()) throw overdue(step.id)
     this.#host.held?.requireRoom()
@@ -217,18 +223,8 @@ class Run {
     return runStep(step, ends, turn === 'again', this.#around)
   }
 
-  #holds (condition: Condition): boolean {
-    try {
-      return condition(this.scope, this.#report)
-    } finally {
-      this.#yielder.done()
-    }
-  }
-
   async #switch (step: SwitchStep, ends: number, turn: Turn): Promise<StepOutcome> {
-    if (this.#yielder.shouldYield()) await this.#yielder.yield()
     const value = step.value(this.scope, this.#report)
-    this.#yielder.done()
     const target = (value === undefined || value === null ? undefined : step.cases.get(toText(value))) ?? step.fallback
     if (target === null) return skipped
     const { status, result, form } = await this.#step(target, ends, turn)
@@ -279,7 +275,7 @@ class Run {
   }
 
   /** Makes the result readable for later steps; throws the error of the step if that ends the workflow. */
-  #taken (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): StepOutcome {
+  async #taken (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {
     if (outcome.status === 'failed' && !step.continues) throw error ?? errorOf(outcome.error)
     const isRead = this.#workflow.readSteps.has(step.id)
     this.#count(outcome.result?.length ?? 0, isRead)
@@ -287,10 +283,15 @@ class Run {
     if (step.kind === 'database' && !step.query.write) this.#host.held?.requireRoom()
     if (turn !== 'only') this.#ended.set(step.id, outcome)
     if (isRead) {
-      const result: unknown = outcome.result === null ? null : parseResult(outcome.result)
+      const result: unknown = await this.#read(outcome.result)
       this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
     }
     return outcome
+  }
+
+  #read (text: string | null): unknown {
+    if (text === null) return null
+    return text.length < longResult ? parseResult(text) : this.#inTurn(text.length, () => parseResult(text))
   }
 
   #count (length: number, isRead: boolean): void {

@@ -5,6 +5,7 @@ import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { inTransaction, inTurn } from '../../lib/runtime/computing.js'
 import { atInputPointers } from '../../lib/runtime/input-pointers.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
 import type { RunText, StepOutcome } from './journal.js'
@@ -50,7 +51,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
   const { journal, cache } = host
   let bound: BoundQuery | null = null
   const run = async (text: RunText): Promise<StepOutcome> => {
-    bound = query.bind(scope)
+    bound = await inTurn({ worker: scope, length: 0, turns: inTransaction }, () => query.bind(scope))
     const result = ends === Infinity ? await text(bound) : await textWithin(ends - clock.now(), id, bound, text)
     if (result === null) throw failure(query.missing)
     // The engine may have been too late to end the statement. Its writes are rolled back.
@@ -102,7 +103,7 @@ async function runIntegration ({ id, call }: IntegrationStep, ends: number, { ho
     signal,
     log
   })
-  return completed(result)
+  return completed(result, scope)
 }
 
 async function runOther (
@@ -116,25 +117,25 @@ async function runOther (
   if (runner === undefined) throw new Error(`there is no runner for steps of the type ${kind}`)
   const evaluated = members.evaluate(scope)
   const until = ends === Infinity ? clock.now() + defaultTimeoutMs : ends
-  return completed(
-    await within(until, id, { clock, signal }, (over) =>
-      runner.run(isRecord(evaluated) ? evaluated : {}, {
-        tenant: tenantOrPlatform(scope.tenant),
-        user: scope.auth?.sub ?? null,
-        toolDepth: caller.toolDepth,
-        webhookDepth: scope.depth ?? 0,
-        routeTools: caller.routeTools,
-        idempotencyKey: keyOf(journal.runId, id),
-        isRepeated: again || journal.isRepeated,
-        wasSent: journal.wasSent(id),
-        note: (isSent) => journal.sent(id, isSent),
-        signal: over
-      }))
-  )
+  const result = await within(until, id, { clock, signal }, (over) =>
+    runner.run(isRecord(evaluated) ? evaluated : {}, {
+      tenant: tenantOrPlatform(scope.tenant),
+      user: scope.auth?.sub ?? null,
+      toolDepth: caller.toolDepth,
+      webhookDepth: scope.depth ?? 0,
+      routeTools: caller.routeTools,
+      idempotencyKey: keyOf(journal.runId, id),
+      isRepeated: again || journal.isRepeated,
+      wasSent: journal.wasSent(id),
+      note: (isSent) => journal.sent(id, isSent),
+      signal: over
+    }))
+  return completed(result, scope)
 }
 
-function completed (value: unknown): StepOutcome {
-  const result = stringifyJson(value) ?? 'null'
+/** Writes the result at once, since nothing counts a value that would wait for a turn. The time counts for the tenant. */
+async function completed (value: unknown, scope: Scope): Promise<StepOutcome> {
+  const result = await inTurn({ worker: scope, length: 0, turns: inTransaction }, () => stringifyJson(value) ?? 'null')
   if (result.length > maxResultBytes) throw failure('answerTooLarge')
   return { status: 'completed', result, error: null }
 }

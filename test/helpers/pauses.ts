@@ -4,17 +4,23 @@ import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 /**
  * Holds a tenant's long work at its yields until `end` is called, as if others had their turn. `next` lets one piece of it go on.
- * `waiting`: the number of waiting pieces.
+ * `waiting`: the number of waiting pieces. `pass` lets pieces begin that have not yet waited, until `hold`.
  */
 export function holdInPause (t: Test, tenant: string): ReturnType<typeof holdAccount> {
   return holdAccount(t, tenantAccount(tenantIdOf(tenant)))
 }
 
 /** As `holdInPause`, for any account, such as the address of callers without a tenant. */
-export function holdAccount (t: Test, held: string): { next(): void, end(): void, waiting(): number } {
+export function holdAccount (
+  t: Test,
+  held: string
+): { next(): void, pass(): void, hold(): void, end(): void, waiting(): number } {
   const yielderOf = turns.yielder.bind(turns)
   let isPaused = true
   const waiting: (() => void)[] = []
+  const set = (paused: boolean) => () => {
+    isPaused = paused
+  }
   const yielder: Yielder = {
     shouldYield: () => isPaused,
     yield: () =>
@@ -34,5 +40,5 @@ export function holdAccount (t: Test, held: string): { next(): void, end(): void
     for (const resolve of waiting.splice(0)) resolve()
   }
   t.teardown(end)
-  return { next: () => waiting.shift()?.(), end, waiting: () => waiting.length }
+  return { next: () => waiting.shift()?.(), pass: set(false), hold: set(true), end, waiting: () => waiting.length }
 }

@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { test } from 'tap'
+import { turns, type Yielder } from '../../../lib/concurrency/event-loop-yielder.js'
 import { createResultMemory } from '../../../lib/concurrency/result-memory.js'
 import { failure, TenantryError } from '../../../lib/errors.js'
 import type { Scope } from '../../../lib/expressions/types.js'
@@ -21,8 +22,10 @@ import workflows from '../../../plugins/workflows/index.js'
 import type { Journal, StepOutcome } from '../../../plugins/workflows/journal.js'
 import type { Clock } from '../../../plugins/workflows/run-context.js'
 import { type RunContext, runWorkflow, TurnOver } from '../../../plugins/workflows/runner.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testSecret } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 
 const scope: Scope = {
   body: {},
@@ -325,6 +328,64 @@ test('the results of a retried group no longer count after it', async (t) => {
   t.ok(kept.every((bytes) => bytes < 1_100_000), `at most the last result: ${kept.join(', ')}`)
   held.release()
   t.equal(memory.bytes, 0)
+})
+
+test('steps that fail before they wait for anything take turns', async (t) => {
+  const pause = holdInPause(t, 'acme')
+  let calls = 0
+  const refuse = () => {
+    calls++
+    throw failure('credentialsRequired')
+  }
+  const steps = ['one', 'two', 'three'].map((id) => llm(id, { onError: 'continue' }))
+  const ran = running(steps, { one: refuse, two: refuse, three: refuse })
+  for (const [index] of steps.entries()) {
+    await until('a step waits for its turn', () => turns.yielder('tenant acme').waiting === 1)
+    t.equal(calls, index)
+    pause.next()
+  }
+  t.match(await ran, { journaled: ['started one', 'failed one', 'started two', 'failed two', 'started three', 'failed three'] })
+})
+
+test('long results are read for later steps in a turn of their own, also those of an earlier attempt', async (t) => {
+  const pieces = async (length: number, before: Readonly<Record<string, StepOutcome>> = {}): Promise<number> => {
+    const pause = holdInPause(t, 'acme')
+    let isOver = false
+    const steps = [llm('one'), { ...llm('two'), params: { system: '{{steps.one.result}}' } }]
+    const ran = running(steps, { one: () => 'x'.repeat(length), two: (_call, { params }) => params }, before)
+      .finally(() => {
+        isOver = true
+      })
+    let pieces = 0
+    for (;;) {
+      await until('a piece waits, or the run is over', () => isOver || turns.yielder('tenant acme').waiting === 1)
+      if (isOver) break
+      pieces++
+      pause.next()
+    }
+    t.same((await ran).result, { system: 'x'.repeat(length) })
+    pause.end()
+    return pieces
+  }
+  const earlier = (length: number) => ({ one: { status: 'completed' as const, result: JSON.stringify('x'.repeat(length)), error: null } })
+  t.equal(await pieces(100), 2, 'two steps')
+  t.equal(await pieces(20_000), 3)
+  t.equal(await pieces(100, earlier(100)), 1)
+  t.equal(await pieces(20_000, earlier(20_000)), 2)
+})
+
+test('writing the results of steps counts as work of the tenant', async (t) => {
+  const pieces: string[] = []
+  const yielder = (account: string): Yielder => ({
+    shouldYield: () => false,
+    yield: async () => {},
+    begin: () => pieces.push(account),
+    done: () => {},
+    waiting: 0
+  })
+  t.intercept(turns, 'yielder', { value: yielder })
+  await running([llm('one'), llm('two')], { one: () => 1, two: () => 2 })
+  t.strictSame(pieces, ['tenant acme', 'tenant acme'])
 })
 
 test('on a bare Fastify a runner passed to the plugin runs its steps', async (t) => {
