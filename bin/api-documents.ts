@@ -10,7 +10,7 @@ export interface ApiDocuments {
   readonly asyncApi: string | undefined
 }
 
-/** The documents of a server that would serve the configuration document. It reads the database, and changes nothing in it. */
+/** The documents of a server that would serve the configuration document. It reads the database, and does no work there. */
 export async function documentsOfDocument (path: string | undefined, env: Env): Promise<ApiDocuments> {
   const config = await loadDocument(path, env)
   if (config.plugins.openapi === false) throw new CommandError('the document disables the plugin "openapi"')
@@ -21,8 +21,12 @@ async function served (config: Config): Promise<ApiDocuments> {
   const { database } = config
   // A server may be using the folder of an embedded database. Its tables are all declared anyway.
   const unused = database.provider === 'embedded' ? { ...database, embedded: {} } : database
-  const { createServer } = await import('../lib/server.js')
-  const app = createServer(withSections(config, { database: unused, migrate: 'manual' }), { env: environmentOf(config), logger: false })
+  // The requests for the documents are not counted.
+  const analytics = { ...config.analytics, excludePaths: ['/*'] }
+  const [{ createServer }, { onlyDescribe }] = await Promise.all([import('../lib/server.js'), import('../lib/plugin/lifecycle.js')])
+  const sections = withSections(config, { database: unused, migrate: 'manual', analytics })
+  const app = createServer(sections, { env: environmentOf(config), logger: false })
+  onlyDescribe(app)
   try {
     const [openApi, asyncApi] = [await app.inject('/doc'), await app.inject('/doc/realtime')]
     if (openApi.statusCode !== 200) throw new CommandError(`the server responded to GET /doc with ${openApi.statusCode}`)

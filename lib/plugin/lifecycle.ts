@@ -1,5 +1,6 @@
 /** Work beside the requests of an app: while it runs, and when it stops. */
 import type { FastifyInstance } from 'fastify'
+import { repeat } from '../concurrency/repeat.js'
 import { type Events, type Topic, topics } from '../database/events.js'
 import { everyHour } from '../database/retention.js'
 import { failure } from '../errors.js'
@@ -58,8 +59,21 @@ export function stoppedBefore (service: string): Error {
   return failure('providerTimeout', { message: `The server stopped before ${service} had responded; try again` })
 }
 
+const describing = new WeakSet<FastifyInstance>()
+
+/** The app will only describe its API, so that it changes nothing: work beside requests does not start. Call it before plugins register. */
+export function onlyDescribe (app: FastifyInstance): void {
+  describing.add(rootOf(app))
+}
+
+/** Whether the app works beside its requests: it runs jobs and schedules, sends webhooks and removes expired data. */
+export function worksBesideRequests (app: FastifyInstance): boolean {
+  return !describing.has(rootOf(app))
+}
+
 /** Starts the work when all plugins are ready, and ends it when the app begins to stop. Later work does not start. */
 export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<void>) | undefined): void {
+  if (!worksBesideRequests(app)) return
   let isStopping = false
   let end: (() => Promise<void>) | undefined
   app.addHook('onReady', async () => {
@@ -76,11 +90,28 @@ export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<
 }
 
 /**
+ * Runs the work when the app is ready, and again `everyMs` after each end. A failure is logged. Returns a function that ends it and waits
+ * for running work.
+ */
+export function repeatWhenReady (app: FastifyInstance, everyMs: number, work: () => Promise<void>, failed: string): () => Promise<void> {
+  let stop = async () => {}
+  app.addHook('onReady', async () => {
+    if (!worksBesideRequests(app)) return
+    stop = repeat(async () => {
+      await work().catch((err: unknown) => app.log.warn({ err }, failed))
+      return everyMs
+    })
+  })
+  return () => stop()
+}
+
+/**
  * Runs the removal every hour until the app closes. A failure is logged, and the next hour tries again.
  *
  * @param rows the rows that are removed, for the log: `old audit entries`
  */
 export function sweepHourly (app: FastifyInstance, rows: string, remove: () => Promise<unknown>): void {
+  if (!worksBesideRequests(app)) return
   app.addHook(
     'onClose',
     everyHour(remove, (err) => app.log.warn({ err, rows }, 'old rows could not be removed; the next sweep tries again'))

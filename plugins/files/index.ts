@@ -3,7 +3,6 @@
  * key on PostgreSQL.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { repeat } from '../../lib/concurrency/repeat.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
@@ -12,6 +11,7 @@ import type { ObjectStore } from '../../lib/files/store.js'
 import { trustsTenantHeader } from '../../lib/http/account.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { repeatWhenReady } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, membersOf, section, text, whole, withMethods } from '../../lib/plugin/options.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
@@ -109,9 +109,9 @@ export default definePlugin<FilesOptions>({
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
     const closing = new AbortController()
     const ends = [
-      repeatWhileReady(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(closing.signal), sweepFailed)
+      repeatWhenReady(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep(closing.signal), sweepFailed)
     ]
-    if (quarantine !== null) ends.push(repeatWhileReady(app, scanMs, quarantine.scanDue, listFailed))
+    if (quarantine !== null) ends.push(repeatWhenReady(app, scanMs, quarantine.scanDue, listFailed))
     app.addHook('onClose', async () => {
       closing.abort()
       service.close()
@@ -140,16 +140,4 @@ async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previo
   }
   const { keys } = await openKeys(engine.kind, { masterKey, previousKeys, folder: engine.folder })
   return createSigner(keys)
-}
-
-/** Runs the work when the app is ready, and again `everyMs` after each end. Returns a function that resolves when it runs no more. */
-function repeatWhileReady (app: FastifyInstance, everyMs: number, work: () => Promise<void>, failed: string): () => Promise<void> {
-  let stop = async () => {}
-  app.addHook('onReady', async () => {
-    stop = repeat(async () => {
-      await work().catch((err: unknown) => app.log.warn({ err }, failed))
-      return everyMs
-    })
-  })
-  return () => stop()
 }

@@ -1,6 +1,6 @@
 /** Usage of tenants: `app.usage` and its endpoints. Register it before the routes whose requests it should count. */
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { sweepHourly, worksBesideRequests } from '../../lib/plugin/lifecycle.js'
 import { callback, flag } from '../../lib/plugin/options.js'
 import { plansOf } from '../plans/plans-of.js'
 import { whenGone } from '../tenancy/gone.js'
@@ -44,7 +44,7 @@ export default definePlugin<UsageOptions>({
     const service = createUsage({ engine, tenants, plans, notices, log, now })
     app.decorate('usage', service)
     countRequests(app, service.request)
-    service.start()
+    if (worksBesideRequests(app)) service.start()
     app.addHook('onClose', async () => {
       await service.close()
       await notices.close()
