@@ -24,7 +24,7 @@ export async function connectEmbedded ({ dbPath }: Embedded = {}, log: EngineLog
   }
   const folder = resolve(dbPath)
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  const unlock = await takeLock(folder)
+  const unlock = await takeLock(folder, { log })
   try {
     const database = await openFolder(pglite, folder)
     const connections = connectPglite(pglite, database, async () => {
