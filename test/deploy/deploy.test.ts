@@ -29,6 +29,7 @@ const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL']
 const stopMs = 10_000 // available to running requests
 
 interface Container {
+  readonly image: string
   readonly command: readonly string[]
   readonly ports?: ReadonlyArray<{ readonly name: string, readonly containerPort: number }>
   readonly envFrom?: ReadonlyArray<{ readonly secretRef: { readonly name: string } }>
@@ -43,8 +44,13 @@ interface Manifest {
     readonly selector?: { readonly matchLabels?: object },
     readonly template?: {
       readonly metadata: { readonly labels: object },
-      readonly spec: { readonly containers: readonly Container[], readonly terminationGracePeriodSeconds?: number }
+      readonly spec: {
+        readonly initContainers?: readonly Container[],
+        readonly containers: readonly Container[],
+        readonly terminationGracePeriodSeconds?: number
+      }
     },
+    readonly strategy?: { readonly rollingUpdate?: object },
     readonly ports?: ReadonlyArray<{ readonly targetPort: string }>,
     readonly rules?: ReadonlyArray<
       { readonly http: { readonly paths: ReadonlyArray<{ readonly backend: { readonly service: { readonly name: string } } }> } }
@@ -131,10 +137,18 @@ t.test('kubernetes.yaml', async (t) => {
     t.ok(named('Service', named('Ingress', 'tenantry')?.spec.rules?.[0]?.http.paths[0]?.backend.service.name ?? ''))
   })
 
+  t.test('a server starts after the migration of its own version, and old servers serve meanwhile', async (t) => {
+    const { initContainers = [], containers = [] } = pods('tenantry')?.spec ?? {}
+    t.strictSame(initContainers.map(({ command }) => command.slice(1)), [['migrate']])
+    t.equal(initContainers[0]?.image, containers[0]?.image)
+    t.strictSame(named('Deployment', 'tenantry')?.spec.strategy?.rollingUpdate, { maxUnavailable: 0, maxSurge: 1 })
+    t.notOk(objects.some(({ kind }) => kind === 'Job'), 'no object migrates beside the servers')
+  })
+
   t.test('settings and probes match the server', async (t) => {
     const template = pods('tenantry')
     const server = template?.spec.containers[0]
-    const migrate = named('Job', 'tenantry-migrate')?.spec.template?.spec.containers[0]
+    const migrate = template?.spec.initContainers?.[0]
     const settings = (container?: Container) => Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value]))
     const secret = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
     t.strictSame(Object.keys(secret), inSecret)

@@ -64,9 +64,9 @@ const Container = closed({
 const Template = closed({
   metadata: closed({ labels: Labels }),
   spec: closed({
+    initContainers: Type.Optional(Type.Array(Container)),
     containers: Type.Array(Container, { minItems: 1 }),
     automountServiceAccountToken: Type.Literal(false),
-    restartPolicy: Type.Optional(Type.Enum(['Never', 'OnFailure'])),
     terminationGracePeriodSeconds: Type.Optional(Count)
   })
 })
@@ -75,7 +75,6 @@ const object = (apiVersion: string, kind: string, spec: TSchema) =>
 
 /** By kind. */
 export const kubernetesObjects: Readonly<Record<string, TSchema>> = {
-  Job: object('batch/v1', 'Job', closed({ backoffLimit: Count, ttlSecondsAfterFinished: Count, template: Template })),
   Deployment: object(
     'apps/v1',
     'Deployment',
@@ -86,6 +85,7 @@ export const kubernetesObjects: Readonly<Record<string, TSchema>> = {
         type: Type.Enum(['RollingUpdate', 'Recreate']),
         rollingUpdate: Type.Optional(closed({ maxUnavailable: Count, maxSurge: Count }))
       }),
+      progressDeadlineSeconds: Type.Optional(Count),
       template: Template
     })
   ),
