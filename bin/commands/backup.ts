@@ -8,6 +8,11 @@ import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 const keyNote = 'secrets are encrypted with SECRETS_MASTER_KEY, which is not part of a backup: store it in a separate place'
+/** See docs/operations/backups.md. */
+const restoreNotes = [
+  'before you start a server with this database: it runs jobs, webhooks and schedules of the backup again, and deletes expired files in its storage. Beside the original, use "queue": { "workers": 0 } and another storage of files',
+  'users, roles, API keys and refresh tokens that ended after the backup are valid again: review them, and change JWT_SECRET'
+]
 
 export const backup: Command = {
   summary: 'Back up the database, and check that the backup is complete.',
@@ -44,7 +49,7 @@ lacks rows of the backup.
     const { restore } = await import('../../lib/backup/backup.js')
     const place = folderOf(call, 'from')
     call.print(`${countText(await restore(await postgresOf(call), place))} restored from ${place.folder}`)
-    call.note(keyNote)
+    for (const note of [keyNote, ...restoreNotes]) call.note(note)
     return 0
   }
 }

@@ -8,12 +8,15 @@ const maxNamed = 20 // files listed of each kind
 
 export const repairFilesCommand: Command = {
   summary: 'Restore missing copies of files, and delete objects without a file.',
-  usage: '[document]',
+  usage: '[document] [--delete-all]',
   details: `With storageProvider "both", copies each file that is missing on the disk or in S3 from the other storage. With every
 provider, deletes objects that are older than a day and do not belong to a file. Servers can keep running; stop the server
 of an embedded database first. The command can be repeated. Prints the numbers of complete and copied files; ends with 1
-and names the files if files are missing in every storage or could not be copied.`,
-  options: {},
+and names the files if files are missing in every storage or could not be copied.
+
+  --delete-all  delete objects without a file even if they are more than a tenth of the objects: the storage of another
+                database would lose all its files`,
+  options: { 'delete-all': { type: 'boolean' } },
 
   async run (call) {
     const { database, files, storageProvider, s3 } = await loadDocument(call.document, call.env)
@@ -26,7 +29,7 @@ and names the files if files are missing in every storage or could not be copied
     const store = await openFileStore({ provider: storageProvider, path: files.path ?? defaultFolder, s3 }, log)
     const engine = await createEngine({ ...database, migrate: 'manual' })
     try {
-      const { complete, copied, deleted, lost, failed } = await repairFiles(engine.kysely, store)
+      const { complete, copied, deleted, refused, lost, failed } = await repairFiles(engine.kysely, store, { deleteAll: call.flag('delete-all') })
       call.print(
         `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`
       )
@@ -38,7 +41,12 @@ and names the files if files are missing in every storage or could not be copied
       }
       const unnamed = Math.max(lost.length - maxNamed, 0) + Math.max(failed.length - maxNamed, 0)
       if (unnamed > 0) call.note(`and ${unnamed} more`)
-      return lost.length > 0 || failed.length > 0 ? 1 : 0
+      if (refused !== null) {
+        call.note(
+          `${refused.orphans} of ${refused.objects} objects have no file in this database, which is more than a tenth: none is deleted. If the storage belongs to this database alone, run the command with --delete-all`
+        )
+      }
+      return lost.length > 0 || failed.length > 0 || refused !== null ? 1 : 0
     } catch (error) {
       throw isFailure(error, 'schemaChanged') ? new CommandError('the database is not migrated: run "tenantry migrate"') : error
     } finally {

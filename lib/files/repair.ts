@@ -4,10 +4,13 @@ import type { SystemTables } from '../database/system-tables.js'
 import { isUuid } from '../identity/uuid.js'
 import { dayMs } from '../time/spans.js'
 import type { RepairableStore } from './open.js'
+import type { StoredObject } from './store.js'
 
 const pageSize = 500 // rows
 const atOnce = 8 // objects at a time
 const leastAgeMs = dayMs // minimum age of a deleted object: an upload's object may exist before its row is visible
+const fewOrphans = 10 // are always deleted
+const maxShare = 0.1 // of the objects; more without a row suggest that they belong to another database
 
 interface RepairReport {
   /** Files whose object is in every store. */
@@ -15,6 +18,8 @@ interface RepairReport {
   copied: number
   /** Objects without a row. */
   deleted: number
+  /** Numbers of objects, if too many have no row: then none is deleted. */
+  refused: { readonly orphans: number, readonly objects: number } | null
   /** Keys of files whose object is in no store. */
   readonly lost: string[]
   /** Keys that could not be repaired, with the error. */
@@ -25,8 +30,17 @@ type FileRow = Pick<Selectable<SystemTables['tenantry.files']>, 'tenant_id' | 'i
 
 const readable = ['ready', 'quarantined'] as const
 
-export async function repairFiles (db: Kysely<SystemTables>, store: RepairableStore): Promise<RepairReport> {
-  const report: RepairReport = { complete: 0, copied: 0, deleted: 0, lost: [], failed: [] }
+interface RepairOptions {
+  /** Delete objects without a row, however many. */
+  readonly deleteAll: boolean
+}
+
+export async function repairFiles (
+  db: Kysely<SystemTables>,
+  store: RepairableStore,
+  { deleteAll }: RepairOptions
+): Promise<RepairReport> {
+  const report: RepairReport = { complete: 0, copied: 0, deleted: 0, refused: null, lost: [], failed: [] }
   const attempt = (key: string, work: () => Promise<void>) =>
     work().catch((error: unknown) => {
       report.failed.push({ key, error })
@@ -48,16 +62,33 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
     after = rows.at(-1)
     isMore = rows.length === pageSize
   }
+  if (!deleteAll) {
+    report.refused = await tooMany(db, store)
+    if (report.refused !== null) return report
+  }
   for await (const objects of store.list('')) {
-    const old = objects.filter(({ modifiedAt }) => Date.now() - modifiedAt.getTime() > leastAgeMs)
-    await inParallel(old, ({ key }) =>
-      attempt(key, async () => {
-        if (await hasRow(db, key)) return
-        await store.delete(key)
+    await inParallel(objects, (object) =>
+      attempt(object.key, async () => {
+        if (!await isOrphan(db, object)) return
+        await store.delete(object.key)
         report.deleted++
       }))
   }
   return report
+}
+
+/** Counts the objects without a row; null if they may be deleted. */
+async function tooMany (db: Kysely<SystemTables>, store: RepairableStore): Promise<RepairReport['refused']> {
+  let [orphans, objects] = [0, 0]
+  for await (const listed of store.list('')) {
+    // A signed upload leaves its object with every database, and in any number.
+    const counted = listed.filter(({ key }) => !/-upload$/.test(key))
+    objects += counted.length
+    await inParallel(counted, async (object) => {
+      if (await isOrphan(db, object)) orphans++
+    })
+  }
+  return orphans > fewOrphans && orphans > objects * maxShare ? { orphans, objects } : null
 }
 
 async function page (db: Kysely<SystemTables>, after: FileRow | undefined): Promise<FileRow[]> {
@@ -75,6 +106,10 @@ async function statusOf (db: Kysely<SystemTables>, tenant: string, id: string): 
 
 function isReadable (status: string | undefined): boolean {
   return readable.some((each) => each === status)
+}
+
+async function isOrphan (db: Kysely<SystemTables>, { key, modifiedAt }: StoredObject): Promise<boolean> {
+  return Date.now() - modifiedAt.getTime() > leastAgeMs && !await hasRow(db, key)
 }
 
 const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$/

@@ -1,5 +1,5 @@
 /** `tenantry files repair`, on the local disk and a real S3. */
-import { rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
 import { test } from 'tap'
 import { createS3Store } from '../../lib/files/s3.js'
@@ -111,4 +111,37 @@ test('files repair of a single store names lost files', async (t) => {
   for (const id of ids) rmSync(`${folder}/files/acme/${id}`)
   const { code, errors } = await here(['files', 'repair', `${folder}/tenantry.json`])
   t.same([code, errors.length, errors.at(-1)], [1, 21, 'and 2 more'])
+})
+
+test('files repair deletes no more than a tenth of the objects without --delete-all, as in the bucket of another database', async (t) => {
+  const folder = t.testdir({ files: { acme: {} } })
+  const engine = await postgresSection(t)
+  const document = { files: { path: `${folder}/files` } }
+  const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'pro' }] })
+  const { id } = await app.files.put('acme', { name: 'a.txt', contentType: 'text/plain' }, Readable.from([Buffer.from('kept')]), by)
+  const add = (name: string) => {
+    const path = `${folder}/files/acme/${name}`
+    writeFileSync(path, 'x')
+    utimesSync(path, 0, 0)
+  }
+  for (let number = 0; number < 11; number++) add(crypto.randomUUID())
+  writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
+  const repair = (...words: string[]) => here(['files', 'repair', `${folder}/tenantry.json`, ...words])
+  const objects = () => readdirSync(`${folder}/files/acme`).length
+
+  t.strictSame(await repair(), {
+    code: 1,
+    output: ['1 file complete, 0 copied, 0 lost; 0 objects without a file deleted'],
+    errors: [
+      '11 of 12 objects have no file in this database, which is more than a tenth: none is deleted. If the storage belongs to this database alone, run the command with --delete-all'
+    ]
+  })
+  t.equal(objects(), 12)
+  t.match(await repair('--delete-all'), { code: 0, output: [/; 11 objects without a file deleted$/], errors: { length: 0 } })
+  t.strictSame(readdirSync(`${folder}/files/acme`), [id])
+
+  // Callers can send any number of these to S3. Every database deletes them.
+  for (let number = 0; number < 30; number++) add(`${crypto.randomUUID()}-upload`)
+  for (let number = 0; number < 10; number++) add(crypto.randomUUID())
+  t.match(await repair(), { code: 0, output: [/; 40 objects without a file deleted$/], errors: { length: 0 } }, 'ten are always permitted')
 })
