@@ -1,17 +1,21 @@
 /** The files in deploy/: they parse, have the members that their programs know, and match the server and one another. */
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
+import { Redis } from 'ioredis'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
 import { checkConfig, type Config, type ConfigInput } from '../../lib/configuration/index.js'
+import { messageOf } from '../../lib/errors.js'
 import { createServer } from '../../lib/server.js'
 import { page } from '../docs/markdown.js'
+import { freePort } from '../helpers/free-port.js'
 import { closeWithTest, testMasterKey } from '../helpers/server.js'
 import { systemPostgres } from '../helpers/system-postgres.js'
 import { testSecret } from '../helpers/tokens.js'
+import { until } from '../helpers/until.js'
 import { Compose, kubernetesObjects } from './schemas.js'
 
 const folder = new URL('../../deploy/', import.meta.url)
@@ -25,7 +29,7 @@ const known = new Set(
     [, name]
   ) => name)
 )
-const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL']
+const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL', 'REDIS_URL']
 const stopMs = 10_000 // available to running requests
 
 interface Container {
@@ -33,7 +37,11 @@ interface Container {
   readonly command: readonly string[]
   readonly ports?: ReadonlyArray<{ readonly name: string, readonly containerPort: number }>
   readonly envFrom?: ReadonlyArray<{ readonly secretRef: { readonly name: string } }>
-  readonly env?: ReadonlyArray<{ readonly name: string, readonly value: string }>
+  readonly env?: ReadonlyArray<{
+    readonly name: string,
+    readonly value?: string,
+    readonly valueFrom?: { readonly secretKeyRef: { readonly name: string, readonly key: string } }
+  }>
   readonly readinessProbe?: { readonly httpGet?: { readonly path: string, readonly port: string } }
   readonly livenessProbe?: object
 }
@@ -51,6 +59,9 @@ interface Manifest {
       }
     },
     readonly strategy?: { readonly rollingUpdate?: object },
+    readonly podSelector?: { readonly matchLabels: object },
+    readonly policyTypes?: readonly string[],
+    readonly ingress?: readonly object[],
     readonly ports?: ReadonlyArray<{ readonly targetPort: string }>,
     readonly rules?: ReadonlyArray<
       { readonly http: { readonly paths: ReadonlyArray<{ readonly backend: { readonly service: { readonly name: string } } }> } }
@@ -145,12 +156,46 @@ t.test('kubernetes.yaml', async (t) => {
     t.notOk(objects.some(({ kind }) => kind === 'Job'), 'no object migrates beside the servers')
   })
 
+  t.test('only servers reach Redis, and only with its password', async (t) => {
+    const { podSelector, policyTypes, ingress = [] } = named('NetworkPolicy', 'tenantry-redis')?.spec ?? {}
+    t.strictSame([podSelector?.matchLabels, policyTypes], [pods('tenantry-redis')?.metadata.labels, ['Ingress']])
+    t.strictSame(ingress, [{
+      from: [{ podSelector: { matchLabels: pods('tenantry')?.metadata.labels } }],
+      ports: [{ protocol: 'TCP', port: pods('tenantry-redis')?.spec.containers[0]?.ports?.[0]?.name }]
+    }])
+    const { env, command = [] } = pods('tenantry-redis')?.spec.containers[0] ?? {}
+    t.strictSame(env, [{ name: 'REDIS_PASSWORD', valueFrom: { secretKeyRef: { name: 'tenantry-redis', key: 'REDIS_PASSWORD' } } }])
+    t.match(page('docs/operations/containers.md').text, '--from-literal=REDIS_URL="redis://:$REDIS_PASSWORD@tenantry-redis:6379"')
+    const port = await freePort()
+    const words = command.slice(1).map((word) => word.replace('$(REDIS_PASSWORD)', 'ab12'))
+    const redis = spawn('redis-server', [...words, '--port', String(port), '--bind', '127.0.0.1'], { stdio: 'ignore' })
+    t.teardown(() => redis.kill('SIGKILL'))
+    const read = async (password: string): Promise<string> => {
+      const client = new Redis(`redis://${password}127.0.0.1:${port}`, { lazyConnect: true, enableReadyCheck: false, retryStrategy: () => null })
+      client.on('error', () => {})
+      try {
+        return String(await client.get('a'))
+      } catch (error) {
+        return messageOf(error)
+      } finally {
+        client.disconnect()
+      }
+    }
+    await until('callers without the password are refused', async () => (await read('')).startsWith('NOAUTH'))
+    t.equal(await read(':ab12@'), 'null')
+  })
+
   t.test('settings and probes match the server', async (t) => {
     const template = pods('tenantry')
     const server = template?.spec.containers[0]
     const migrate = template?.spec.initContainers?.[0]
-    const settings = (container?: Container) => Object.fromEntries((container?.env ?? []).map(({ name, value }) => [name, value]))
-    const secret = { JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
+    const settings = (container?: Container) => Object.fromEntries((container?.env ?? []).map(({ name, value = '' }) => [name, value]))
+    const secret = {
+      JWT_SECRET: testSecret,
+      SECRETS_MASTER_KEY: testMasterKey,
+      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      REDIS_URL: 'redis://127.0.0.1:1'
+    }
     t.strictSame(Object.keys(secret), inSecret)
     for (const container of [server, migrate]) {
       for (const name of Object.keys(settings(container))) t.ok(known.has(name), name)
@@ -163,7 +208,6 @@ t.test('kubernetes.yaml', async (t) => {
     t.notOk(JSON.stringify(server?.livenessProbe).includes('/health'), 'a lost database does not restart a pod')
     const { server: { stopDelayMs } } = configOf({ ...settings(server), ...secret })
     t.ok((template?.spec.terminationGracePeriodSeconds ?? 0) * 1000 > stopDelayMs + stopMs)
-    t.equal(settings(server)['REDIS_URL'], `redis://${named('Service', 'tenantry-redis')?.metadata.name}:6379`)
     for (const name of inSecret) t.match(page('docs/operations/containers.md').text, `--from-literal=${name}=`)
   })
 })

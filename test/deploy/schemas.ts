@@ -55,7 +55,10 @@ const Container = closed({
   ...optional({
     ports: Type.Array(closed({ name: Text, containerPort: Port })),
     envFrom: Type.Array(closed({ secretRef: closed({ name: Text }) })),
-    env: Type.Array(closed({ name: Text, value: Type.String() })),
+    env: Type.Array(Type.Union([
+      closed({ name: Text, value: Type.String() }),
+      closed({ name: Text, valueFrom: closed({ secretKeyRef: closed({ name: Text, key: Text }) }) })
+    ])),
     startupProbe: Probe,
     readinessProbe: Probe,
     livenessProbe: Probe
@@ -91,6 +94,18 @@ export const kubernetesObjects: Readonly<Record<string, TSchema>> = {
   ),
   Service: object('v1', 'Service', closed({ selector: Labels, ports: Type.Array(closed({ name: Text, port: Port, targetPort: Port })) })),
   PodDisruptionBudget: object('policy/v1', 'PodDisruptionBudget', closed({ minAvailable: Count, selector: Selector })),
+  NetworkPolicy: object(
+    'networking.k8s.io/v1',
+    'NetworkPolicy',
+    closed({
+      podSelector: Selector,
+      policyTypes: Type.Array(Type.Enum(['Ingress', 'Egress'])),
+      ingress: Type.Array(closed({
+        from: Type.Array(closed({ podSelector: Selector })),
+        ports: Type.Array(closed({ protocol: Type.Literal('TCP'), port: Port }))
+      }))
+    })
+  ),
   Ingress: object(
     'networking.k8s.io/v1',
     'Ingress',
