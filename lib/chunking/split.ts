@@ -24,7 +24,10 @@ interface Piece {
   readonly begins: boolean
 }
 
-export async function splitBlocks (steps: Iterable<readonly Block[]>, { countTokens, yielder, maxChunks }: SplitOptions): Promise<string[]> {
+export async function splitBlocks (
+  steps: Iterable<readonly Block[]>,
+  { countTokens, yielder, maxChunks }: SplitOptions
+): Promise<string[]> {
   const chunks: string[] = []
   let pieces: Piece[] = []
   let tokens = 0

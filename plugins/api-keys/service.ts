@@ -78,8 +78,9 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
 
     /**
      * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
-     * once. Without a grace period the invitations of the key end too. The key then ends with the caller, who knows the text, as with its creator. Throws `grantExceeds` if the caller does not hold
-     * the key's scopes, `notFound`, `conflict` for an expired key, and `tokenInvalid` if the caller has ended meanwhile.
+     * once. Without a grace period the invitations of the key end too. The key then ends with the caller, who knows the text, as with its
+     * creator. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, `conflict` for an expired key, and
+     * `tokenInvalid` if the caller has ended meanwhile.
      */
     async rotate (tenant: Owner, given: string, gracePeriodDays: number, { claims, held, actor }: Author) {
       const time = now()

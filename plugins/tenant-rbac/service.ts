@@ -118,7 +118,7 @@ export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
   )
 }
 
-/** The entries of the roles that a new configuration adds, changes or removes. One entry with all of their permissions could be too long. */
+/** The entries of the roles that a new configuration adds, changes or removes. One entry of all their permissions could be too long. */
 function changedRoles (before: RbacConfig, after: RbacConfig): Entry[] {
   const removed = [...before.roles.keys()].filter((name) => !after.roles.has(name))
   return [

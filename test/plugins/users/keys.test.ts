@@ -3,7 +3,7 @@ import { type Test, test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { type Ask, refused } from '../../http/caller.js'
-import { makeKey, type MadeKey, rotateKey } from '../api-keys/key.js'
+import { type MadeKey, makeKey, rotateKey } from '../api-keys/key.js'
 import { addUser, password } from '../login/app.js'
 import { open as openWithMail, tokenOf } from '../passwords/app.js'
 
@@ -54,10 +54,8 @@ test('a deleted API key leaves no invitation and no key that it created or rotat
   refused(t, await accepts.own(), 400, 'LINK_INVALID', 'its invitation')
   refused(t, await accepts.ofMade(), 400, 'LINK_INVALID', 'an invitation of a key that it led to')
   t.equal((await accepts.ofOther()).status, 201, "another key's invitation")
-  t.same(
-    { leaked: await status(leaked), made: await status(made), madeByMade: await status(madeByMade), rotated: await status(known), other: await status(other) },
-    { leaked: 401, made: 401, madeByMade: 401, rotated: 401, other: 200 }
-  )
+  for (const key of [leaked, made, madeByMade, known]) t.equal(await status(key), 401)
+  t.equal(await status(other), 200, 'another key')
   const entries = await app.db.selectFrom('tenantry.audit_log').select(['target', 'details']).where('action', '=', 'api_key.delete')
     .orderBy('id').execute()
   t.same(entries[0], { target: leaked.id, details: null })
