@@ -6,6 +6,7 @@ import { isFailure } from '../../lib/errors.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { optional } from '../../lib/plugin/define.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
@@ -86,6 +87,9 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
 function dataOf ({ id, workflow }: TakenRun, end: RunEnd): object {
   const run = { workflowId: id, workflow, status: end.status }
   if (end.status === 'failed') return { ...run, error: end.error }
-  if (Buffer.byteLength(end.result) > maxSentBytes) return { ...run, result: null, truncated: true }
-  return { ...run, result: parseJson(end.result) }
+  const truncated = { ...run, result: null, truncated: true }
+  if (Buffer.byteLength(end.result) > maxSentBytes) return truncated
+  const result = parseJson(end.result)
+  // PostgreSQL writes 1e+20, and JavaScript all of its digits.
+  return Buffer.byteLength(stringifyJson(result)) > maxSentBytes ? truncated : { ...run, result }
 }

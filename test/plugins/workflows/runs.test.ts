@@ -466,6 +466,35 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.equal(rows.includes('a signing secret'), false)
 }
 
+test('a run ends if its result is longer in the event than in the database', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql: `create table numbers (tenant_id text not null, id int not null, list float8[] not null, primary key (tenant_id, id));
+      insert into numbers select 'a', 1, array(select 1e20 from generate_series(1, 20000))`
+  })
+  const app = await testServer(t, {
+    routes: [{
+      method: 'post',
+      path: '/runs',
+      requireAuth: true,
+      workflow: {
+        steps: [{ id: 'read', type: 'database', operation: 'select', table: 'numbers' }],
+        async: true,
+        webhookOnComplete: 'https://example.com/done'
+      }
+    }]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
+  t.equal((await caller(t, app, { token: users.anna })('POST /runs')).status, 202)
+  const runs = () => query('select status, attempt, octet_length(result) < 200000 as sent from tenantry.workflow_runs')
+  await until('the run has ended, or is tried again', async () => {
+    const [run] = await runs()
+    return run?.['status'] === 'completed' || Number(run?.['attempt']) > 1
+  })
+  t.match(await runs(), [{ status: 'completed', attempt: 1, sent: true }])
+  t.match(await query("select data from tenantry.webhook_events where tenant_id = 'a'"), [{
+    data: { status: 'completed', result: null, truncated: true }
+  }])
+})
+
 test('without the group there are no endpoints, and routes still start runs', async (t) => {
   const app = await testServer(t, {
     tables,
