@@ -478,3 +478,22 @@ test('a long lock on a table does not block the migration forever', async (t) =>
   await holder.end()
   t.strictSame(await engine.migration.apply(), [nameAfterSystem('alter_notes')])
 })
+
+test('a change that the database undoes ends with an error instead of a further migration', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, {
+    sql: `create table notes (id integer primary key);
+      create sequence undone;
+      create function undo() returns event_trigger language plpgsql as $$ begin
+        if exists (select from pg_attribute where attrelid = 'notes'::regclass and attname = 'title' and not attisdropped) then
+          if nextval('undone') > 3 then raise exception 'the migration does not end'; end if;
+          alter table notes drop column title;
+        end if;
+      end $$;
+      create event trigger undo on ddl_command_end when tag in ('ALTER TABLE') execute function undo()`
+  })
+  const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } } as const
+  t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString }, tables, migrate: 'auto' })), {
+    message: /^the migration \d+_\w+ was applied, but the database still lacks it$/
+  })
+  t.strictSame(await query('select last_value::int as times from undone'), [{ times: 1 }])
+})
