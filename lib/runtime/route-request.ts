@@ -239,7 +239,7 @@ function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
 
-/** Whether results wait for a further query or call. Those of a write or a call also wait for a turn, in which the body is made from them. */
+/** Whether results wait for a further query or call. Those of a write or a call also wait for the turn that makes the body. */
 function keepsResults ({ queries, integrations, writes, transform, response }: CompiledRoute): boolean {
   return queries.length > 1 || integrations.length > 0 || (writes.length > 0 && (transform !== null || response !== null))
 }

@@ -92,7 +92,7 @@ export function createIdempotencyStore (dbFor: (tenant: TenantRef) => Kysely<Sys
       await dbFor(tenant).executeQuery(CompiledQuery.raw(text, [...values]))
     },
 
-    /** Frees the key of a request that has ended and has written nothing. If it has written, ends its lease. Returns whether it was freed. */
+    /** Frees the key of a request that has ended and has written nothing; true. If the request has written, ends its lease; false. */
     async release ({ tenant, id, holder }: Holding): Promise<boolean> {
       const held = sql`tenant_id = ${tenant} and id = ${id}::bytea and holder = ${holder}::uuid`
       const { rows } = await sql`with freed as (delete from tenantry.idempotency_keys where ${held} and state = 'running' returning 1),
