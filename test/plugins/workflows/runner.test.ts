@@ -352,7 +352,7 @@ test('long results are read for later steps in a turn of their own, also those o
     const pause = holdInPause(t, 'acme')
     let isOver = false
     const steps = [llm('one'), { ...llm('two'), params: { system: '{{steps.one.result}}' } }]
-    const ran = running(steps, { one: () => 'x'.repeat(length), two: (_call, { params }) => params }, before)
+    const ran = running(steps, { one: () => 'x'.repeat(length), two: (_call, { params }) => params }, { before })
       .finally(() => {
         isOver = true
       })
