@@ -8,6 +8,8 @@ import { codeOf } from '../errors.js'
 const execute = promisify(execFile)
 const maxErrorText = 4000 // characters of a program's messages that are kept
 
+const signals = ['SIGTERM', 'SIGINT'] as const
+
 const remedy = "install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or set their folder with --pg-bin"
 
 export interface PgProgram {
@@ -33,7 +35,10 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
 const newline = 0x0a
 const maxHead = 65_536 // bytes; only the start of a line is examined, since a row can have a gigabyte
 
-/** Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. */
+/**
+ * Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. SIGTERM and SIGINT
+ * end the program meanwhile, and so fail.
+ */
 export async function runProgram (
   { name, path }: PgProgram,
   words: readonly string[],
@@ -58,7 +63,14 @@ export async function runProgram (
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     errors = (errors + text).slice(-maxErrorText)
   })
-  const [code, signal] = await once(child, 'close')
+  // Otherwise the program would go on without its command, and a restore would commit unchecked.
+  const end = (signal: NodeJS.Signals) => {
+    child.kill(signal)
+  }
+  for (const signal of signals) process.on(signal, end)
+  const [code, signal] = await once(child, 'close').finally(() => {
+    for (const each of signals) process.off(each, end)
+  })
   if (code === 0) return
   const failed = signal === null ? `${name} failed` : `${name} was ended by ${signal}`
   throw new Error([failed, errors.trim()].filter((text) => text !== '').join(': '))

@@ -35,3 +35,13 @@ test('a program that does not run is an error with the reason, and is not called
   await t.rejects(findProgram('pg_dump', folder), { message: /^pg_dump in .* does not run \(spawn .*EACCES\): install / })
   await t.rejects(findProgram('pg_restore', folder), { message: /^pg_restore is missing in [^()]*: install / })
 })
+
+test('a signal to the command ends its program, then the command fails', async (t) => {
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    const program = await findProgram('pg_dump', folderWith(t, found, 'echo started', 'exec sleep 600'))
+    const listeners = process.listenerCount(signal)
+    const ended = runProgram(program, [], process.env, () => process.kill(process.pid, signal))
+    await t.rejects(ended, { message: `pg_dump was ended by ${signal}` })
+    t.equal(process.listenerCount(signal), listeners, 'nothing listens afterwards')
+  }
+})
