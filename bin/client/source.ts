@@ -20,14 +20,16 @@ interface AsyncApi {
   readonly components: { readonly messages: { readonly [key: string]: { readonly payload: object } } }
 }
 
+/** Its words become part of the client's code. */
+const messageKey = /^(?:client|server)\.\w+$/
+
 /** A TypeScript module. Its exports are described in docs/guides/client.md. */
 export async function clientSource ({ openApi, asyncApi }: ApiDocuments): Promise<string> {
   const document = parsed(openApi, isOpenApi)
   const messages = asyncApi === undefined ? {} : messageSchemas(parsed(asyncApi, isAsyncApi))
-  const types = await typesOf({
-    ...document,
-    components: { ...document.components, schemas: { ...document.components?.schemas, ...messages } }
-  })
+  const whole = { ...document, components: { ...document.components, schemas: { ...document.components?.schemas, ...messages } } }
+  refuseOutside(whole)
+  const types = await typesOf(whole)
   return [
     heading(document.info.title),
     types.trimEnd(),
@@ -56,7 +58,8 @@ function isOpenApi (value: unknown): value is OpenApi {
 
 function isAsyncApi (value: unknown): value is AsyncApi {
   if (!isRecord(value) || !isRecord(value['components']) || !isRecord(value['components']['messages'])) return false
-  return Object.values(value['components']['messages']).every((message) => isRecord(message) && isRecord(message['payload']))
+  return Object.entries(value['components']['messages'])
+    .every(([key, message]) => messageKey.test(key) && isRecord(message) && isRecord(message['payload']))
 }
 
 // A title is the API's own text, and must not end the comment.
@@ -68,6 +71,19 @@ import createClient, { type Client, type ClientOptions } from 'openapi-fetch'`
 /** The payload of each message as a schema of its own: `RealtimeClientWatch`, `RealtimeServerChange`. */
 function messageSchemas ({ components: { messages } }: AsyncApi): Schemas {
   return Object.fromEntries(Object.entries(messages).map(([key, { payload }]) => [`Realtime${key.split('.').map(capital).join('')}`, payload]))
+}
+
+/** Throws if openapi-typescript would read a file of this machine or fetch an address, since a tenant may have written the reference. */
+function refuseOutside (document: object): void {
+  const left: unknown[] = [document]
+  for (let value = left.pop(); value !== undefined; value = left.pop()) {
+    if (typeof value !== 'object' || value === null) continue
+    const reference = isRecord(value) ? value['$ref'] : undefined
+    if (typeof reference === 'string' && !reference.startsWith('#/')) {
+      throw new CommandError(`the OpenAPI document refers to "${reference}": expected references within the document only`)
+    }
+    for (const member of Object.values(value)) left.push(member ?? null)
+  }
 }
 
 const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1)

@@ -153,6 +153,49 @@ t.test("the client of a running server has the routes of the token's tenant", as
   t.match(readFileSync(out, 'utf8'), '"/mine"')
 })
 
+t.test('names and references of a hostile server do not become code or read files', async (t) => {
+  const pages: Record<string, unknown> = {}
+  const other = createHttpServer((request, response) => {
+    const page = pages[request.url ?? '']
+    if (page === undefined) response.statusCode = 404
+    response.end(JSON.stringify(page))
+  })
+  let reads = 0
+  other.on('request', ({ url }) => {
+    if (url === '/secret.json') reads++
+  })
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  t.teardown(() => other.close())
+  const address = other.address()
+  const url = `http://127.0.0.1:${address !== null && typeof address === 'object' ? address.port : 0}`
+  const openApi = (schema: object) => ({
+    openapi: '3.1.0',
+    info: { title: 'x', version: '1' },
+    paths: {},
+    components: { schemas: { A: { type: 'object', additionalProperties: schema } } }
+  })
+
+  pages['/doc'] = openApi({ type: 'string' })
+  const payload = { type: 'object' }
+  pages['/doc/realtime'] = { components: { messages: { "client.X'];globalThis.hacked = true//": { payload } } } }
+  t.match(await here(['client', url]), { code: 1, output: { length: 0 }, errors: [/^the response is not an OpenAPI document/] })
+  delete pages['/doc/realtime']
+
+  pages['/secret.json'] = { type: 'string', enum: ['a secret'] }
+  const secret = join(folder, 'secret.json')
+  writeFileSync(secret, JSON.stringify(pages['/secret.json']))
+  for (const $ref of [`${url}/secret.json`, secret, '../secret.json']) {
+    pages['/doc'] = openApi({ $ref })
+    t.match(await here(['client', url]), {
+      code: 1,
+      output: { length: 0 },
+      errors: [`the OpenAPI document refers to "${$ref}": expected references within the document only`]
+    })
+  }
+  t.equal(reads, 0, 'no address of the document is read')
+})
+
 t.test('a client that cannot be written is an error with the reason', async (t) => {
   const other = createHttpServer((request, response) => {
     if (request.url === '/page/doc') return response.end('<html>')
