@@ -10,6 +10,8 @@ export interface TenantLimiterOptions {
   readonly maxOfTenant: number
   /** Running and waiting calls of an address without a token, of all tenants. Default: `maxOfTenant`. */
   readonly maxOfAddress?: number
+  /** Calls of an address without a token that run or have a turn, of all tenants; further ones wait for its own. Default: all. */
+  readonly maxRunningOfAddress?: number
   /** Running calls of one tenant; further ones wait for its own. Default: as many as fairness allows. */
   readonly maxRunningOfTenant?: number
   readonly maxInAll: number
@@ -25,8 +27,11 @@ export type TenantLimiter = ReturnType<typeof createTenantLimiter>
 
 export function createTenantLimiter (options: TenantLimiterOptions) {
   const { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait } = options
-  const { maxOfAddress = maxOfTenant, maxRunningOfTenant = maxOfTenant } = options
+  const { maxOfAddress = maxOfTenant, maxRunningOfTenant = maxOfTenant, maxRunningOfAddress } = options
   const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, { maxOf: (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll })
+  const addresses = maxRunningOfAddress === undefined
+    ? null
+    : new FairSemaphore<string>(Infinity, maxWait, { keepsFree: false, maxOf: () => maxRunningOfAddress })
   const pending = new KeyCounts<TenantRef>()
   const ofAddress = new KeyCounts<string>()
 
@@ -37,7 +42,8 @@ export function createTenantLimiter (options: TenantLimiterOptions) {
     ofAddress.add(address, 1)
     pending.add(account, 1)
     try {
-      return await gate.run(account, tooManyInAll, work)
+      const run = () => gate.run(account, tooManyInAll, work)
+      return await (addresses === null ? run() : addresses.run(address, tooManyInAll, run))
     } finally {
       pending.add(account, -1)
       ofAddress.add(address, -1)
@@ -56,6 +62,9 @@ export function createTenantLimiter (options: TenantLimiterOptions) {
       }
     },
     /** Refuses callers that wait for a place. */
-    close: () => gate.close()
+    close () {
+      addresses?.close()
+      gate.close()
+    }
   }
 }

@@ -20,6 +20,7 @@ import type { UploadParts } from './uploads.js'
 const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
 const maxOfTenant = 32 // transforms that run or wait
 const maxOfAddress = 8 // of an address without a token
+const maxRunningOfAddress = 1 // so that an address has one turn, even if it asks for images of many tenants
 const maxWait = (maxSeconds + 10) * 1000 // ms, so that a tenant that waits is served after the longest transform
 const retryAfter = 5 // s
 const putMs = 60_000 // ms after which a row without an object counts as abandoned
@@ -40,7 +41,15 @@ interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' | 'usage
 
 export function createTransforms ({ objects, transforms, dbFor, usage, log }: TransformsParts) {
   const busy = () => failure('transformsBusy', retryIn(retryAfter))
-  const places = createTenantLimiter({ maxOfTenant, maxOfAddress, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
+  const places = createTenantLimiter({
+    maxOfTenant,
+    maxOfAddress,
+    maxRunningOfAddress,
+    maxInAll: atOnce,
+    maxWait,
+    tooManyOfTenant: busy,
+    tooManyInAll: busy
+  })
   /** By object key, those for callers without a token apart: they have their own turns. */
   const running = new Map<string, Promise<MadeImage>>()
 
@@ -109,6 +118,12 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
     })
   }
 
+  function begin (key: string, file: StoredFile, name: string, parameters: ImageTransform, address?: string): Promise<MadeImage> {
+    const making = findOrMake(file, name, parameters, address).finally(() => running.delete(key))
+    running.set(key, making)
+    return making
+  }
+
   return {
     /**
      * null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large.
@@ -125,12 +140,15 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
       }
       const name = hash('sha256', text).slice(0, 32)
       const key = `${transformKey(file.tenant, file.id, name)}${address === undefined ? '' : ' no token'}`
-      let making = running.get(key)
-      if (making === undefined) {
-        making = findOrMake(file, name, parameters, address).finally(() => running.delete(key))
-        running.set(key, making)
+      const making = running.get(key)
+      if (making === undefined) return await begin(key, file, name, parameters, address)
+      try {
+        return await making
+      } catch (error) {
+        // The limit of another address, or an earlier wait, does not count for this caller.
+        if (!isFailure(error, 'transformsBusy')) throw error
+        return await (running.get(key) ?? begin(key, file, name, parameters, address))
       }
-      return await making
     },
 
     /** Deletes the objects of all transforms of a file. */

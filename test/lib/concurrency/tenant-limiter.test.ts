@@ -84,6 +84,27 @@ test('the platform may use all slots except the reserved ones', async (t) => {
   await Promise.all(running)
 })
 
+test('an address without a token has its own turns, even if it names many tenants', async (t) => {
+  const places = createTenantLimiter({ ...bounds, maxInAll: 2, maxOfAddress: 5, maxRunningOfAddress: 1, maxWait: 60_000 })
+  t.teardown(() => places.close())
+  const began: string[] = []
+  const held = slow()
+  const run = (tenant: string, address?: string) =>
+    places.run(tenantRef(tenant), () => {
+      began.push(tenant)
+      return held.work()
+    }, address)
+  const many = ['a', 'b', 'c', 'd', 'e'].map((tenant) => run(tenant, '192.0.2.1'))
+  t.equal(await refusal(run('f', '192.0.2.1')), 'TENANTRY_UPLOADS_BUSY')
+  const other = run('other', '192.0.2.2')
+  await until('two run', () => began.length === 2)
+  t.strictSame(began, ['a', 'other'])
+  const next = run('next')
+  held.finish()
+  await Promise.all([...many, other, next])
+  t.equal(began[2], 'next', 'before the further ones of the address')
+})
+
 test('callers without a token have few places of an address and half of a tenant, in turns apart from those of its own callers', async (t) => {
   const places = createTenantLimiter({ ...bounds, maxInAll: 2, maxOfAddress: 3, maxWait: 60_000 })
   t.teardown(() => places.close())

@@ -192,6 +192,38 @@ test('callers without a token neither take all transforms of a tenant nor delay 
   t.equal(reads.length, 17)
 })
 
+test('a caller is not refused because of the limit of another address', async (t) => {
+  const opened = await open(t)
+  const { id } = await uploaded(opened.as('acme'))
+  const door = gate()
+  const { transforms, missed } = serviceOf(opened, door.opened)
+  const mine = await fileOf(opened.app, 'acme', id)
+  const first = Array.from({ length: 8 }, (_, index) => transforms.of(mine, { width: index + 1 }, '192.0.2.1'))
+  await until('eight are made or wait', () => missed.length === 8)
+  const ninth = transforms.of(mine, { width: 99 }, '192.0.2.1')
+  const others = ['192.0.2.2', '192.0.2.3'].map((address) => transforms.of(mine, { width: 99 }, address))
+  await t.rejects(ninth, { code: 'TENANTRY_TRANSFORMS_BUSY' })
+  door.open()
+  t.ok((await Promise.all(others)).every((image) => image !== null))
+  t.equal(missed.length, 10, 'they share another computation')
+  await Promise.all(first)
+})
+
+test('one address makes one transform at a time, of whatever tenants', async (t) => {
+  const opened = await open(t)
+  const [own, other, third] = [await uploaded(opened.as('acme')), await uploaded(opened.as('globex')), await uploaded(opened.as('globex'))]
+  const door = gate()
+  const { transforms, reads, missed } = serviceOf(opened, door.opened)
+  const [mine, theirs] = [await fileOf(opened.app, 'acme', own.id), await fileOf(opened.app, 'globex', other.id)]
+  const first = [mine, theirs].map((each) => transforms.of(each, { width: 100 }, '192.0.2.1'))
+  await until('both are looked up', () => missed.length === 2)
+  const beside = transforms.of(await fileOf(opened.app, 'globex', third.id), { width: 50 }, '192.0.2.2')
+  await until('two are made', () => reads.length === 2)
+  t.ok(reads.includes(`globex/${third.id}`), "that of another address is made beside the first's")
+  door.open()
+  await Promise.all([...first, beside])
+})
+
 test("a file that is deleted during its image's computation leaves nothing", async (t) => {
   const opened = await open(t)
   const ada = opened.as('acme')
