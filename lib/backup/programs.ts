@@ -36,8 +36,8 @@ const newline = 0x0a
 const maxHead = 65_536 // bytes; only the start of a line is examined, since a row can have a gigabyte
 
 /**
- * Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. SIGTERM and SIGINT
- * end the program meanwhile, and so fail.
+ * Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. SIGTERM and
+ * SIGINT end the program.
  */
 export async function runProgram (
   { name, path }: PgProgram,
