@@ -160,6 +160,9 @@ function compileWriter (schema: unknown, pointer: string, faults: FaultList, dep
   checkType(schema, pointer, faults)
   const ofItem = schema['items'] === undefined ? null : compileWriter(schema['items'], `${pointer}/items`, faults, depth + 1)
   const ofRecord = schema['properties'] === undefined ? null : compileProperties(schema, pointer, faults, depth)
+  // Only checked, since it describes members that are written whole.
+  const { additionalProperties = false } = schema
+  if (additionalProperties !== false) compileWriter(additionalProperties, `${pointer}/additionalProperties`, faults, depth + 1)
   // A list for a record schema (a bulk insert), or a record for a list schema, is filtered by the same schema.
   const writeItem = ofItem ?? ofRecord
   const writeRecord = ofRecord ?? ofItem

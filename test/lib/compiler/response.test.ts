@@ -137,6 +137,13 @@ t.test('a fault of a response names its place, and the nearest known word', asyn
   t.match(faults({ type: 'object', properties: { a: { typ: 'string' } } }), [/^\/response\/properties\/a\/typ .*\[type\]$/])
   t.match(faults({ type: 'object', properties: { a: { type: 'strng' } } }), [/^\/response\/properties\/a\/type .*\[string\]$/])
   t.match(faults({ type: 'objekt', properties: {} }), [/^\/response\/type .*\[object\]$/])
+  for (const properties of [{}, { properties: { a: { type: 'string' } } }]) {
+    t.match(faults({ type: 'object', properties: { b: { type: 'object', ...properties, additionalProperties: { $ref: 'http://x/' } } } }), [
+      /^\/response\/properties\/b\/additionalProperties\/\$ref a response schema does not have this member/
+    ])
+  }
+  t.match(faults({ type: 'object', properties: {}, additionalProperties: 'yes' }), [/^\/response\/additionalProperties .*must be an object/])
+  t.strictSame(faults({ type: 'object', properties: {}, additionalProperties: { type: 'string' } }), [])
   t.match(faults({ a: '{{secret:KEY}}' }, { sources: new Set(['secret']) }), [/cannot be used in a response/])
   t.match(faults({ type: 'object', properties: { a: { description: 'x {{ secret.KEY }}' } } }), [/\/description a secret cannot be used/])
   t.match(faults({ a: '{{results.b}}' }, { results: new Map([['a', unknownResult]]) }), [/no earlier query/])
