@@ -25,7 +25,7 @@ export interface NewApiKey {
 
 export type ApiKeys = ReturnType<typeof createApiKeys>
 
-export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKeyStore, uses: UseCounter, now: () => number) {
+export function createApiKeys ({ auth, engine, events }: FastifyInstance, store: ApiKeyStore, uses: UseCounter, now: () => number) {
   /** The key without its secret. */
   function shown (
     tenant: Owner,
@@ -53,7 +53,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
-        await requirePresent(transaction, claims, createdAt)
+        await requirePresent(transaction, claims, createdAt, auth.providers)
         if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
         await store.insert(transaction, tenant, {
           id,
@@ -86,7 +86,7 @@ export function createApiKeys ({ engine, events }: FastifyInstance, store: ApiKe
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
-        await requirePresent(transaction, claims, new Date(time))
+        await requirePresent(transaction, claims, new Date(time), auth.providers)
         const row = await store.locked(transaction, tenant, given)
         if (row === undefined) throw failure('notFound')
         // The given id may have capital letters.

@@ -20,7 +20,7 @@ const wrongPassword = 'The current password is wrong'
 export type PasswordService = ReturnType<typeof createPasswordService>
 
 export function createPasswordService (app: FastifyInstance, attempts: AttemptLimiter, now: () => number) {
-  const { engine: { kyselyFor: dbFor }, mail, sessions, users } = app
+  const { auth, engine: { kyselyFor: dbFor }, mail, sessions, users } = app
   const { links } = mail
   const tryPassword = createPasswordTries(attempts)
   const at = () => new Date(now())
@@ -129,7 +129,7 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
         // Another request may have changed it meanwhile, for example with the link of a mail.
         if (!await users.setPassword(writer, user, hash, user)) throw credentialsInvalid(wrongPassword)
         // A session that has ended must not be kept.
-        await requirePresent(writer, claims, at())
+        await requirePresent(writer, claims, at(), auth.providers)
         await end(id, 'sessions', claims)
         await links.removeTo(writer, tenant, id)
         await writeAudit(writer, audit('success'))

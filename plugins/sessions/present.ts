@@ -8,7 +8,7 @@ import { apiKeyIdOf, isOfPlatformKey, keyTextIdOf, keyTextOf } from '../auth/cal
 import { tokenInvalid } from '../auth/errors.js'
 import { isEnded, listOf } from './list.js'
 import { sequenceClaim, sessionOf, subjectOf } from './sequence.js'
-import { createRevocationStore } from './store.js'
+import { createOwners, createRevocationStore, type ListOwner } from './store.js'
 
 /**
  * Throws `tokenInvalid` if the caller has ended: its API key was deleted or rotated, its token was logged out, or its user was disabled,
@@ -16,13 +16,19 @@ import { createRevocationStore } from './store.js'
  * locked `alone`, as those changes are. Of tokens of other issuers it sees only a logout everywhere.
  *
  * @param at the current time
+ * @param providers the names of the external providers
  */
-export async function requirePresent (writer: Kysely<SystemTables>, claims: Claims, at: Date): Promise<void> {
+export async function requirePresent (
+  writer: Kysely<SystemTables>,
+  claims: Claims,
+  at: Date,
+  providers: readonly string[]
+): Promise<void> {
   if (isOfPlatformKey(claims)) return
   const tenant = tenantOfToken(claims)
   const key = apiKeyIdOf(claims)
   const isPresent = key === undefined
-    ? await hasUser(writer, tenant, claims) && !await isLoggedOut(writer, tenant, claims, at)
+    ? await hasUser(writer, tenant, claims) && !await isLoggedOut(writer, createOwners(providers).of(claims), claims, at)
     : await hasKey(writer, tenant, key, keyTextOf(claims))
   if (!isPresent) throw tokenInvalid()
 }
@@ -42,8 +48,8 @@ async function hasUser (reader: Kysely<SystemTables>, tenant: Owner, claims: Cla
   return row !== undefined && row.role === role
 }
 
-async function isLoggedOut (reader: Kysely<SystemTables>, tenant: Owner, claims: Claims, at: Date): Promise<boolean> {
-  const ended = await createRevocationStore(reader).read(tenant, at, subjectOf(claims.sub))
+async function isLoggedOut (reader: Kysely<SystemTables>, owner: ListOwner, claims: Claims, at: Date): Promise<boolean> {
+  const ended = await createRevocationStore(reader).read(owner, at, subjectOf(claims.sub))
   // The id of a token is made from its text, which is not at hand.
   return isEnded(listOf(ended), claims, () => '', at.getTime())
 }

@@ -58,6 +58,6 @@ export default definePlugin<Record<never, never>>({
         auth.forgetPermissions()
       }
     })
-    return (group) => tenantRbacRoutes(group, createTenantRbac(store, events, (tenant) => engine.kyselyFor(tenant)))
+    return (group) => tenantRbacRoutes(group, createTenantRbac(store, events, (tenant) => engine.kyselyFor(tenant), auth.providers))
   }
 })

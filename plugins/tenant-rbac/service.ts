@@ -24,8 +24,13 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
  */
 export type TenantRbac = ReturnType<typeof createTenantRbac>
 
-/** `dbFor`: for queries of a tenant's endpoints. */
-export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
+/** `dbFor`: for queries of a tenant's endpoints. `providers`: the names of the external providers. */
+export function createTenantRbac (
+  store: RbacStore,
+  events: Events,
+  dbFor: (tenant: Owner) => Kysely<SystemTables>,
+  providers: readonly string[]
+) {
   async function edit (
     tenant: Owner,
     { claims, held, actor }: Author,
@@ -37,7 +42,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       const before = await store.locked(transaction, tenant)
       if (before === null) throw failure('tenantUnknown')
       const at = new Date()
-      await requirePresent(transaction, claims, at)
+      await requirePresent(transaction, claims, at, providers)
       const after = change(before)
       if (after === before) return
       checkRbac(after)

@@ -123,7 +123,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     async update (tenant: Owner, id: string, given: UserChanges, author: Author): Promise<User> {
       const known = await allowed(tenant, id, given, author)
       return await sessions.changeUsers(tenant, async (writer, end) => {
-        await requirePresent(writer, author.claims, at())
+        await requirePresent(writer, author.claims, at(), auth.providers)
         const user = await locked(writer, known, given, author)
         const changes: UserChanges = {
           ...given.role !== undefined && given.role !== user.role && { role: given.role },
@@ -146,7 +146,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     async delete (tenant: Owner, id: string, author: Author): Promise<void> {
       const known = await allowed(tenant, id, {}, author)
       await sessions.changeUsers(tenant, async (writer, end) => {
-        await requirePresent(writer, author.claims, at())
+        await requirePresent(writer, author.claims, at(), auth.providers)
         const user = await locked(writer, known, { status: 'disabled' }, author)
         await end(user.id, 'sessions')
         await endBelongings(writer, user, author.actor)
@@ -182,7 +182,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
       await dbFor(tenant).transaction().execute(async (writer) => {
         // Alone: the author may be ending.
         if (!await lockTenant(writer, tenant, 'alone')) throw failure('tenantUnknown')
-        await requirePresent(writer, author.claims, at())
+        await requirePresent(writer, author.claims, at(), auth.providers)
         await mail.links.invite(writer, { tenant, email, userId: id, role, invitedBy: sub, expiresAt })
         await mail.post({ kind: 'invite', tenant, email, actor }, writer)
         await writeAudit(writer, { tenant, action: 'user.invite', actor, target: email, details: { id, role }, at: at() })
