@@ -49,7 +49,7 @@ export default definePlugin<TenantConfigOptions>({
     const { engine, db, events, log } = app
     const prefix = app.prefix + ownPrefix
     const taken = collectTaken(app, prefix)
-    const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events)
+    const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events, app.auth.providers)
     const secrets = optional(app, 'secrets')
     const [workflows, tools] = [optional(app, 'workflows'), optional(app, 'tools')]
     const [openapi, realtime, webhooks] = [optional(app, 'openapi'), optional(app, 'realtime'), optional(app, 'webhooks')]
@@ -72,7 +72,7 @@ export default definePlugin<TenantConfigOptions>({
       log,
       // Reads on the server's own connections, since a request waits for the document.
       load: createLoad({
-        store: createConfigStore(() => db, events),
+        store: createConfigStore(() => db, events, app.auth.providers),
         log,
         catalogue: () => engine.catalogue,
         context: (document, tables) => routeContextOf(document, context(tables), true)

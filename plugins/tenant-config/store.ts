@@ -40,8 +40,11 @@ export interface Saving {
 
 export type ConfigStore = ReturnType<typeof createConfigStore>
 
-/** @param dbFor runs statements in the tenant's turn for a connection */
-export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events) {
+/**
+ * @param dbFor runs statements in the tenant's turn for a connection
+ * @param providers the names of the external identity providers
+ */
+export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events, providers: readonly string[]) {
   return {
     /** The document in force, or that of an earlier version. undefined if there is none. */
     read (tenant: Owner, version?: number): Promise<SavedDocument | undefined> {
@@ -69,7 +72,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
     save: ({ tenant: { id: tenant, createdAt }, document, secrets, workflows, claims, actor, guard }: Saving): Promise<number> =>
       events.change({ topic: 'config', tenant }, async (transaction) => {
         await lockTenantSince(transaction, tenant, createdAt)
-        await requirePresent(transaction, claims, new Date())
+        await requirePresent(transaction, claims, new Date(), providers)
         const current = await versionOf(transaction, tenant)
         guard(current)
         const version = current + 1
