@@ -228,9 +228,9 @@ test('calls of tools, and workflows of routes, take turns of the tenant for long
       { name: 'its arguments, validation, statement and response', ask: () => call('add', long), turns: 4 },
       { name: 'a short call by a model', ask: () => post('/model?length=1', {}), turns: 0 },
       { name: 'its validation, statement and response', ask: () => post('/model?length=3000', {}), turns: 3 },
-      { name: 'a short workflow', ask: () => post('/runs', { text: short }), turns: 0 },
-      { name: 'its validation, input and response', ask: () => post('/runs', { text: long }), turns: 3 },
-      { name: 'a call that runs a workflow', ask: () => call('run', long), turns: 4 }
+      { name: 'the step of a short workflow', ask: () => post('/runs', { text: short }), turns: 1 },
+      { name: 'its validation, input, step and response', ask: () => post('/runs', { text: long }), turns: 4 },
+      { name: 'a call that runs a workflow', ask: () => call('run', long), turns: 5 }
     ]
   ) {
     const pause = holdInPause(t, 'busy')
