@@ -229,10 +229,11 @@ test('processes that start the same schedules in other orders do not block each 
     const started = Promise.all(starts.map((each) => each()))
     started.catch(() => {})
     await untilBlocked(app.db, started)
-    const { rows } = await transaction.executeQuery(
-      CompiledQuery.raw('select tenant_id, workflow from tenantry.workflow_schedules order by tenant_id, workflow for update skip locked')
+    const unlocked = CompiledQuery.raw(
+      'select tenant_id, workflow from tenantry.workflow_schedules order by tenant_id, workflow for update skip locked'
     )
-    t.equal(rows.length, 4, 'the schedules after the locked one are not locked yet')
+    // A start that does not wait for the locked schedule may still be committing.
+    await until('the schedules after the locked one are not locked', async () => (await transaction.executeQuery(unlocked)).rows.length === 4)
     waiting = started
   })
   await waiting
