@@ -20,14 +20,15 @@ export interface PreparedRequest {
 
 /**
  * Sends the request. It settles when nothing of the request is left, not when the signal aborts: a connection that is being established
- * cannot be canceled. `yielder` belongs to the tenant of the response. It rejects with the signal's reason, an error of the catalogue, or
- * undici's own.
+ * cannot be canceled. `yielder` belongs to the tenant of the response. `onStatus` is called also if the response is then refused. It
+ * rejects with the signal's reason, an error of the catalogue, or undici's own.
  */
 export function sendRequest (
   dispatcher: Dispatcher,
   { url, method, headers, body, reset }: PreparedRequest,
   signal: AbortSignal,
-  yielder: Yielder
+  yielder: Yielder,
+  onStatus: (status: number) => void
 ): Promise<OutboundResponse> {
   return new Promise((resolve, reject) => {
     const collector = createCollector(method)
@@ -51,7 +52,9 @@ export function sendRequest (
         if (signal.aborted) abort()
       },
       onResponseStart (_controller, status, head) {
-        if (status >= 200) collector.begin(status, head)
+        if (status < 200) return
+        onStatus(status)
+        collector.begin(status, head)
       },
       onResponseData (reading, chunk) {
         collector.add(chunk)

@@ -39,21 +39,25 @@ export function createOutbound (
     const { host } = sent.url
     circuits.enter(tenant, host)
     let outcome: Outcome = 'failed'
+    let isAnswer = false
     try {
       const { trusted, guarded, guard } = await pools.open()
       const response = await sendRequest(
         trust ? trusted : guarded,
         { ...sent, reset: !trust && guard.open > maxKept },
         signal,
-        createYielder(tenant)
+        createYielder(tenant),
+        (status) => {
+          if (status < 500) isAnswer = true
+        }
       )
-      if (response.status < 500) outcome = 'answered'
+      if (isAnswer) outcome = 'answered'
       return response
     } catch (error) {
       if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'left'
       else if (isFailure(error, 'addressRefused')) outcome = 'left'
       // The response is too large or compressed.
-      else if (error instanceof TenantryError) outcome = 'answered'
+      else if (error instanceof TenantryError && isAnswer) outcome = 'answered'
       throw error instanceof TenantryError || signal.aborted ? error : failure('providerFailed', { cause: error })
     } finally {
       circuits.end(tenant, host, outcome)

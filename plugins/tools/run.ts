@@ -27,6 +27,8 @@ export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
     const make = () => requestOf(tool, input)
     // The input may be as long as the request that contains it.
     const request = isLongRequest(caller.headers) ? await inTurn({ worker: caller, length: 0, turns: unrefused }, make) : make()
+    signal?.throwIfAborted()
+    if (response?.destroyed === true) throw callerLeft()
     const depth = depthWithin(caller)
     const call = tool.route.serve === undefined ? throughRouter : direct
     return await call(tool.route, request, caller, depth, { signal, response, maxBytes, timeoutMs })

@@ -294,6 +294,7 @@ test('a response that is too large or compressed is no failure of its host', asy
   const server = await remote(t, ({ path }, response) => {
     if (path === '/large') response.writeHead(200, { 'content-length': maxBytes + 1 }).flushHeaders()
     else if (path === '/gzip') response.writeHead(200, { 'content-encoding': 'gzip' }).end()
+    else if (path === '/down') response.writeHead(503, { 'content-encoding': 'gzip' }).end()
     else response.end()
   })
   const app = await appOf(t)
@@ -302,6 +303,8 @@ test('a response that is too large or compressed is no failure of its host', asy
     t.equal(await outcome(app, `${server.origin}/gzip`), failed)
   }
   t.equal(await outcome(app, server.origin), 200)
+  for (let count = 0; count < 5; count++) t.equal(await outcome(app, `${server.origin}/down`), failed)
+  t.equal(await outcome(app, server.origin), busy, 'a compressed 503 is one')
 })
 
 test('a closed plugin sends nothing more, and aborts running calls', async (t) => {
