@@ -86,10 +86,11 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     checkRoute (request, reply, limit) {
       const tenant = tenantOf(request)
-      const limits = limitsFor(tenant, limit, ceilingOf(request.tenant))
+      const ceiling = ceilingOf(request.tenant)
+      const limits = limitsFor(tenant, limit, ceiling)
       if (limits === null) return
       const isByCaller = tenant !== undefined && request.routeOptions.config.callerLimit === true
-      return count(request, reply, tenant, ...isByCaller ? callerLimits(tenant, request.auth, limit) : limits)
+      return count(request, reply, tenant, ...isByCaller ? callerLimits(tenant, request.auth, limit, ceiling) : limits)
     },
     checkWithin (request, caller) {
       const { limitWithin: limit } = request.routeOptions.config

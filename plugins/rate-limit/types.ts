@@ -8,8 +8,9 @@ import type { Limit } from './rules.js'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Requests with a tenant's token count for their caller, not for the plan or the default: 30 a minute each, and 300 of a tenant's
-     * administrators or of its other callers together. So no caller can block the route for another one. Default: false.
+     * Requests with a tenant's token count for their caller, not for the plan or the default, so that no caller can block the route for
+     * another one. A tenant's administrators, its API keys, and its other callers each have a total: the plan's requests a minute, at
+     * least 300. Each caller has a tenth of it. Default: false.
      */
     callerLimit?: boolean
     /** The route opens a connection within which its caller asks for more: `rateLimiter.checkWithin` counts that. Default: false. */

@@ -25,6 +25,7 @@ async function appOf (t: Test, options: RateLimitPluginOptions, { plan = 'free',
         plans: {
           free: { limits: { api: { requestsPerMinute: 3 } } },
           one: { limits: { api: { requestsPerMinute: 1 } } },
+          large: { limits: { api: { requestsPerMinute: 1000 } } },
           endless: { limits: { api: { requestsPerMinute: -1 } } }
         }
       },
@@ -124,6 +125,14 @@ t.test('ten callers use up the total of the routes with a limit for each caller,
   t.same(statuses(await ask(app, '/upgrade', 1, bearer({ sub: 'boss', role: 'admin', tenant_id: tenant }))), [200])
   clock.now += 60_000
   t.same(statuses(await ask(app, '/upgrade', 1, user(11))), [200], 'a new minute')
+})
+
+t.test('with a larger plan, the total of the routes with a limit for each caller is that of the plan', async (t) => {
+  const { app, tenant } = await appOf(t, {}, { plan: 'large' })
+  const user = (number: number) => bearer({ sub: `user-${number}`, tenant_id: tenant })
+  t.equal(statuses(await ask(app, '/upgrade', 101, user(0))).indexOf(429), 100, 'a tenth for each caller')
+  for (let number = 1; number <= 9; number++) await ask(app, '/upgrade', 100, user(number))
+  t.same(statuses(await ask(app, '/upgrade', 1, user(10))), [429], 'the total')
 })
 
 t.test('the plan limits in addition to the rule, and the headers show the one with less left', async (t) => {
