@@ -215,6 +215,14 @@ test('a caller who is not an administrator cannot give a role that the tenant do
   t.equal((await give(ada, 'viewer')).status, 200, 'a role that the tenant has')
 })
 
+test('without roles of tenants, a user can get a role of any name', async (t) => {
+  const { app, as } = await testApp(t, { engine: await postgresSection(t), plugins: { users: {}, sessions: {} }, tenants: ['acme'] })
+  const clerk = as({ sub: 'clerk', tenant_id: 'acme', permissions: ['users:write'] })
+  const ada = await addUser(app, 'acme', email)
+  t.equal((await clerk(`PATCH /users/${ada}`, { body: { role: 'editor' } })).status, 200)
+  refused(t, await clerk(`PATCH /users/${ada}`, { body: { role: 'admin' } }), 403, 'GRANT_EXCEEDS')
+})
+
 test("a user's assigned roles count for any spelling of its id", async (t) => {
   const { app, as } = await testApp(t, {
     engine: await postgresSection(t),
