@@ -26,12 +26,18 @@ export function subOfKey (id: string): string {
 
 /** Removes the keys that the caller created or rotated, and the keys created or rotated with these; returns the ids of all. */
 export async function deleteKeysOf (writer: SystemTransaction, tenant: Owner, sub: string): Promise<string[]> {
+  await lockKeys(writer, tenant)
   const { rows } = await sql<{ id: string }>`with recursive gone as (
       select id from tenantry.api_keys where tenant_id = ${tenant} and ${sub} = any (rotated_by || created_by)
       union select k.id from tenantry.api_keys k join gone on ${subOfKey('')} || gone.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
     )
     delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from gone) returning id`.execute(writer)
   return rows.map(({ id }) => id)
+}
+
+/** In the order of `writeUses`: a deletion of several keys must not wait for it while it waits for the deletion. */
+async function lockKeys (writer: SystemTransaction, tenant: Owner): Promise<void> {
+  await writer.selectFrom('tenantry.api_keys').select('id').where('tenant_id', '=', tenant).orderBy('id').forUpdate().execute()
 }
 
 export type KeyRow = Omit<Selectable<SystemTables['tenantry.api_keys']>, 'tenant_id'>
@@ -85,6 +91,7 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     /** Returns the id as it was stored; undefined if there was no such key. */
     async delete (writer: SystemTransaction, tenant: Owner, id: string): Promise<string | undefined> {
+      await lockKeys(writer, tenant)
       const row = await writer.deleteFrom('tenantry.api_keys').where('tenant_id', '=', tenant).where('id', '=', id).returning('id')
         .executeTakeFirst()
       return row?.id

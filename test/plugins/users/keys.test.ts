@@ -1,5 +1,6 @@
 /** API keys that act on users, and what they leave when they end. */
 import { type Test, test } from 'tap'
+import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { type Ask, refused } from '../../http/caller.js'
@@ -72,4 +73,23 @@ test('a key that is rotated without a grace period leaves no invitation', async 
   await rotateKey(t, admin, graceful.id, { gracePeriodDays: 1 })
   refused(t, await accepts.ended(), 400, 'LINK_INVALID')
   t.equal((await accepts.graceful()).status, 201, 'within the grace period')
+})
+
+test('a deletion of a key locks its rows in the order of the writer of uses', async (t) => {
+  const { app, admin, holder, remove } = await open(t)
+  let [parent, child] = await parentAndChild()
+  while (child.id > parent.id) [parent, child] = await parentAndChild()
+  let removed: Promise<unknown> | undefined
+  await app.db.transaction().execute(async (writer) => {
+    await writer.selectFrom('tenantry.api_keys').select('id').where('id', '=', child.id).forUpdate().execute()
+    removed = remove(parent.id)
+    await untilBlocked(app.db, removed)
+    await writer.selectFrom('tenantry.api_keys').select('id').where('id', '=', parent.id).forUpdate().noWait().execute()
+  })
+  await removed
+
+  async function parentAndChild (): Promise<[MadeKey, MadeKey]> {
+    const made = await makeKey(t, admin, all)
+    return [made, await makeKey(t, holder(made.key), all)]
+  }
 })
