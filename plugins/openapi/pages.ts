@@ -43,7 +43,7 @@ export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
     const body = rawPayload.length === 0 ? undefined : rawPayload
     return own.etag === undefined ? reply.send(body) : withTag(request, reply, own.etag, body)
   }
-  app.get('/ui', { config: { access: 'public', rateLimitRule }, schema: pagesSchema }, serve)
+  app.get('/ui', { config: { access: 'public', rateLimitRule, openapi: pagesSchema }, schema: { hide: true } }, serve)
   app.get('/ui/*', { config: { access: 'public', rateLimitRule, openapi: false }, schema: { hide: true } }, serve)
 }
 

@@ -326,6 +326,7 @@ t.test('the pages are served with the document, to every caller', async (t) => {
   t.ok(files.length > 3)
   for (const path of files) t.equal((await app.inject(`/ui${path}`)).statusCode, 200, path)
   t.equal((await app.inject('/ui/json')).body, (await app.inject('/doc')).body)
+  t.equal((await app.inject('/ui?lang=en')).statusCode, page.statusCode, 'with a query string of a link')
   const head = await app.inject({ method: 'HEAD', url: '/ui' })
   t.match(head, { statusCode: 200, headers: { 'content-length': String(page.rawPayload.length) } })
   t.match((await app.inject('/ui/static/absent.js')).json(), { code: 'TENANTRY_NOT_FOUND' })
