@@ -3,7 +3,9 @@ import { pipeline } from 'node:stream/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { holdInPause } from '../../helpers/pauses.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { document, open } from './app.js'
 
 const names = (body: { tools?: Array<{ name: string }> }) => body.tools?.map(({ name }) => name)
@@ -170,6 +172,31 @@ test('nested tool calls stop at a maximum depth', async (t) => {
     body: { code: 'TENANTRY_TOOLS_NESTED' }
   })
   t.strictSame(depths, [1, 2, 3])
+})
+
+test('a call that ends while it waits for its turn does not run', async (t) => {
+  let runs = 0
+  const { app } = await open(t, document, {
+    prepare (app) {
+      app.register(async (group) => {
+        group.get('/late', {
+          config: { access: 'open', tool: { name: 'late', description: 'Runs.', readOnly: true, destructive: false } }
+        }, async () => ({ runs: ++runs }))
+        group.post('/ask', { config: { access: 'open' } }, async (request) => {
+          const pause = holdInPause(t, 'acme')
+          const ending = new AbortController()
+          const call = group.tools.call('late', {}, request, { signal: ending.signal })
+          await until('the call waits', () => pause.waiting() > 0)
+          ending.abort(new Error('the chat has ended'))
+          pause.end()
+          return await call.then(() => 'done', ({ message }) => message)
+        })
+      })
+    }
+  })
+  const { body } = await app.inject({ method: 'POST', url: '/ask', headers: bearer({ tenant_id: 'acme' }), payload: { text: 'x'.repeat(3000) } })
+  t.equal(body, 'the chat has ended')
+  t.equal(runs, 0)
 })
 
 test('a tool that does not respond in time is aborted', async (t) => {
