@@ -1,8 +1,9 @@
-/** Bodies of uploads while they arrive: their minimum speed, their size, and the rest of a refused body. */
+/** Bodies of uploads while they arrive: their minimum speed, their chunks, their size, and the rest of a refused body. */
 import { EventEmitter } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { type Duplex, PassThrough, type Readable } from 'node:stream'
 import { failure } from '../../lib/errors.js'
+import { ChunkCount } from '../../lib/http/chunk-count.js'
 import { allowSlowBody } from '../../lib/http/client-error.js'
 
 const leastBytesPerSecond = 1024
@@ -19,8 +20,9 @@ function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () =
 }
 
 /**
- * Runs the work that reads the body, with a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span, and
- * with `stopping` if the signal aborts before the end of the body. If the sender has left, rejects with the error of a lost connection.
+ * Runs the work that reads the body, with a promise that rejects with `uploadTooSlow` if less than 1 KB a second arrives over a span, with
+ * `badRequest` if the body has too many small chunks, and with `stopping` if the signal aborts before the end of the body. If the sender
+ * has left, rejects with the error of a lost connection.
  */
 export async function reading<T> (
   raw: IncomingMessage,
@@ -32,10 +34,19 @@ export async function reading<T> (
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
   const endAllowance = allowSlowBody(raw.socket)
+  let refuse = (_error: Error) => {}
+  const chunks = new ChunkCount()
   const end = observe(raw, (chunk) => {
     bytes += chunk.length
+    const refusal = chunks.add(chunk)
+    if (refusal === undefined) return
+    end()
+    // Thousands of chunks of one read may follow before the rejection is handled.
+    raw.unpipe()
+    refuse(refusal)
   })
   const slow = new Promise<never>((_resolve, reject) => {
+    refuse = reject
     stop = () => {
       if (!raw.complete) reject(failure('stopping', { headers: { connection: 'close', 'retry-after': '1' } }))
     }
@@ -95,6 +106,8 @@ export function untilFailure (source: Readable): Readable {
   }).once('close', () => {
     bytes.end()
   })
+  // It may have failed earlier, without another event.
+  if (source.closed) bytes.end()
   return source.pipe(bytes)
 }
 

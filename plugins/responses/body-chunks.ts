@@ -3,19 +3,16 @@
  * 240 times its length in memory.
  */
 import { Readable } from 'node:stream'
-import { failure } from '../../lib/errors.js'
+import { ChunkCount } from '../../lib/http/chunk-count.js'
 
 const blockSize = 16_384 // bytes
-const freeChunks = 4096 // of a body, in any size
-const leastAverage = 64 // bytes of a chunk, beyond them
 
 /** The body of `source`. Not a Transform: it takes several microseconds for each chunk. */
 export class BodyChunks extends Readable {
   readonly #source: Readable
+  readonly #chunks = new ChunkCount()
   #block: Buffer | null = null
   #used = 0
-  #chunks = 0
-  #bytes = 0
 
   constructor (source: Readable) {
     super()
@@ -30,11 +27,10 @@ export class BodyChunks extends Readable {
   }
 
   readonly #add = (chunk: Buffer): void => {
-    this.#chunks++
-    this.#bytes += chunk.length
-    if (this.#chunks > freeChunks && this.#bytes < this.#chunks * leastAverage) {
+    const refusal = this.#chunks.add(chunk)
+    if (refusal !== undefined) {
       this.#source.off('data', this.#add).pause()
-      this.destroy(tooManyChunks())
+      this.destroy(refusal)
       return
     }
     const isLarge = chunk.length > blockSize / 2
@@ -60,12 +56,4 @@ export class BodyChunks extends Readable {
   #give (bytes: Buffer): void {
     if (!this.push(bytes)) this.#source.pause()
   }
-}
-
-function tooManyChunks (): Error {
-  return failure('badRequest', {
-    message: `The body arrives in too many small chunks: after the first ${freeChunks}, send at least ${leastAverage} bytes in a chunk on average`,
-    // The rest of the body is not read.
-    headers: { connection: 'close' }
-  })
 }
