@@ -49,7 +49,7 @@ const defaultClaim = 'tenant_id'
 /** The rules of a document; undefined without Firestore. */
 export function securityRules ({ firebase, authProviders, routes }: DirectAccess): string | undefined {
   if (firebase === undefined) return undefined
-  const collections = collectionsOf(routes, firebase.isDefault)
+  const collections = collectionsOf(routes, firebase.isDefault, authProviders['firebase'] !== undefined)
   for (const name of firebase.sharedCollections) if (!collections.has(name)) collections.set(name, new Set())
   const shared = new Set(firebase.sharedCollections)
   const claim = authProviders['firebase'] === undefined ? defaultClaim : authProviders['firebase'].tenantClaim
@@ -90,14 +90,13 @@ export function securityRules ({ firebase, authProviders, routes }: DirectAccess
 }
 
 /** The operations of open routes on each collection of Firestore. */
-function collectionsOf (routes: readonly Route[], isDefault: boolean): Map<string, Set<Method>> {
+function collectionsOf (routes: readonly Route[], isDefault: boolean, hasProvider: boolean): Map<string, Set<Method>> {
   const found = new Map<string, Set<Method>>()
   const secret = new Set<string>()
   for (const route of routes) {
-    const { authProvider = 'jwt' } = route
     const queries = route.firebaseQueries ?? []
     // Several queries depend on one another: if one finds nothing, none is made.
-    const isOpen = hasOnly(route, openRoute) && queries.length === 1 && (authProvider === 'jwt' || authProvider === 'firebase')
+    const isOpen = hasOnly(route, openRoute) && queries.length === 1 && admitsUsers(route, hasProvider)
     for (const query of queries) {
       const { collection, store, operation, data } = query
       if (collection === undefined || (store ?? (isDefault ? 'firestore' : 'sql')) !== 'firestore') continue
@@ -110,6 +109,11 @@ function collectionsOf (routes: readonly Route[], isDefault: boolean): Map<strin
   }
   for (const collection of secret) for (const method of ['get', 'list'] as const) found.get(collection)?.delete(method)
   return found
+}
+
+/** With the provider `firebase`, tokens of Firebase's users are refused on routes for tokens of the document's own key. */
+function admitsUsers ({ authProvider = 'jwt', requireAuth = false, public: isPublic = true }: Route, hasProvider: boolean): boolean {
+  return authProvider === 'firebase' || (authProvider === 'jwt' && (!hasProvider || (!requireAuth && isPublic)))
 }
 
 function isOpenQuery (query: DocumentQuery): boolean {

@@ -86,6 +86,29 @@ test('rules do not allow what a route restricts', async (t) => {
   })
 })
 
+test('with the provider firebase, rules allow what the server allows to its users', async (t) => {
+  const remove = (more: Partial<Route>) => one({ collection: 'notes', operation: 'delete', docId }, more)
+  const read = (more: Partial<Route>) => one({ collection: 'countries', operation: 'query' }, more)
+  const refused: readonly Partial<Route>[] = [{ requireAuth: true }, { requireAuth: true, authProvider: 'jwt' }, { public: false }]
+  for (const more of refused) {
+    t.same(allowedIn(rulesOf({ firebase, authProviders, routes: [remove(more), read(more)] })), {}, JSON.stringify(more))
+  }
+  const open: readonly Partial<Route>[] = [
+    { requireAuth: true, authProvider: 'firebase' },
+    { public: false, authProvider: 'firebase' },
+    { authProvider: 'firebase' },
+    {} // also for callers without a token
+  ]
+  for (const more of open) {
+    t.same(
+      allowedIn(rulesOf({ firebase, authProviders, routes: [remove(more), read(more)] })),
+      { countries: 'list', 'tenants/{tenant}/notes': 'delete' },
+      JSON.stringify(more)
+    )
+  }
+  t.same(allowedIn(rulesOf({ firebase, routes: [remove({ requireAuth: true })] })), { 'tenants/{tenant}/notes': 'delete' }, 'own users')
+})
+
 test('values of secrets cannot be read directly', async (t) => {
   t.same(
     allowedIn(rulesOf({
@@ -134,7 +157,8 @@ test('the rules isolate tenants in the emulator', { skip: !isGoogle && needsGoog
   const { emulatorHost, projectId } = await firestoreServer(t)
   const base = `http://${emulatorHost}`
   const json = { 'content-type': 'application/json' }
-  const content = rulesOf({ firebase, authProviders, routes: everyone })
+  const routes = everyone.map((route) => ({ ...route, authProvider: 'firebase' }))
+  const content = rulesOf({ firebase, authProviders, routes })
   const set = await request(`${base}/emulator/v1/projects/${projectId}:securityRules`, {
     method: 'PUT',
     headers: json,
