@@ -4,7 +4,7 @@ import type { Bigint, Time } from './column-types.js'
 
 /**
  * - `pending`: its bytes are arriving, or may come by a signed upload
- * - `receiving`: a signed upload has begun, and excludes others
+ * - `receiving`: a signed upload, or the copy of one, has begun, and excludes others
  * - `resumable`: its bytes arrive in several requests, see `file_parts`
  * - `quarantined`: a scanner must find it clean before it is readable
  * - `ready`: it is readable

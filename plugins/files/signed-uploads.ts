@@ -117,10 +117,16 @@ export function createSignedUploads (parts: SignedUploadParts) {
         throw failure('stateConflict', { message: 'The content of the file has not been uploaded' })
       }
       return await uploads.inPlace(tenant, async () => {
-        // The client can repeat the signed request until it expires. The file is a copy, which that request cannot change.
-        if (await isThere(uploadKey)) await objects.copy(uploadKey, key)
+        // The client can repeat the signed request until it expires. The file is a copy, which that request cannot change. It is made
+        // once, even after a failure: a second copy could replace bytes that another confirmation has checked.
+        if (await isThere(uploadKey) && await store.move(tenant, id, 'pending', 'receiving')) await objects.copy(uploadKey, key)
         const stored = await objects.get(key)
-        if (stored === null) throw failure('notFound')
+        if (stored === null) {
+          if (!await isThere(uploadKey)) throw failure('notFound')
+          throw failure('stateConflict', {
+            message: 'Another confirmation copies the content, or has failed to: try again, then announce the file again'
+          })
+        }
         const intake = new Intake({
           ...exactly(size, () => sizeRefused(size)),
           declaredType,
@@ -142,12 +148,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
           return complete
         }
         const other = await store.findStored(tenant, id)
-        if (other !== null && other.sha256 === file.sha256) return other
-        if (other !== null) {
-          // This copy has replaced the bytes of the file.
-          await removal.delete(tenant, id, by)
-          throw failure('stateConflict', { message: 'The content was replaced during the confirmation: the file is deleted' })
-        }
+        if (other !== null) return other
         // The upload had expired. The sweep may have removed it before the copy was stored.
         await removal.drop(tenant, id, ['pending', 'receiving'])
         for (const at of [uploadKey, key]) await objects.delete(at)

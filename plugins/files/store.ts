@@ -102,9 +102,12 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return row === undefined ? null : { file: fileOf(row), status: row.status }
     },
 
-    /** Moves an upload from one state to another. Returns false if it was not in the first state, or has expired. */
-    async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expiresAt: Date): Promise<boolean> {
-      const row = await dbFor(tenant).updateTable(table).set({ status: to, expires_at: expiresAt })
+    /**
+     * Moves an upload from one state to another. Returns false if it was not in the first state, or has expired. Without `expiresAt` it
+     * expires as before.
+     */
+    async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expiresAt?: Date): Promise<boolean> {
+      const row = await dbFor(tenant).updateTable(table).set({ status: to, ...expiresAt !== undefined && { expires_at: expiresAt } })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id')
         .executeTakeFirst()
       return row !== undefined

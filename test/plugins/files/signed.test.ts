@@ -1,7 +1,8 @@
 /** Signed URLs, for uploads and downloads. */
 import { Readable } from 'node:stream'
 import { sql } from 'kysely'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
+import { failure } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -145,37 +146,114 @@ test('a file that is confirmed before its upload has ended stays', async (t) => 
   t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'hello')
 })
 
-test('bytes that change between two confirmations do not replace those of the file', async (t) => {
+/** A store that signs URLs, on the disk. */
+async function openSigning (t: Test, own: (disk: ObjectStore) => Partial<ObjectStore>) {
   const disk = createLocalStore(t.testdir())
-  let gates = [gate(), gate()]
-  let copies = 0
-  const store: ObjectStore = {
-    ...disk,
-    sign: async (key, { method }) => ({ method, url: `https://store.invalid/${key}`, headers: {} }),
-    async copy (from, to) {
-      await gates[copies++]?.opened
-      return await disk.copy(from, to)
+  const sign: ObjectStore['sign'] = async (key, { method }) => ({ method, url: `https://store.invalid/${key}`, headers: {} })
+  const files = { buckets: { texts: { types: ['text/plain'] } }, store: { ...disk, sign, ...own(disk) } }
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  return {
+    ada,
+    async announced () {
+      const { id } = (await announce(ada, { bucket: 'texts' })).body
+      return {
+        send: (text: string) => disk.put(`acme/${String(id)}-upload`, Readable.from([Buffer.from(text)]), 'text/plain'),
+        confirm: () => ada.ask(`POST /files/${String(id)}/confirm`)
+      }
     }
   }
-  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
-  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
-  for (const later of ['hello', 'HELLO']) {
-    copies = 0
+}
+
+test('bytes that change between two confirmations do not replace those of the file', async (t) => {
+  let gates = [gate(), gate()]
+  let [reads, fails] = [0, false]
+  const { ada, announced } = await openSigning(t, (disk) => ({
+    async get (key, range) {
+      const read = reads++
+      const bytes = await disk.get(key, range)
+      await gates[read]?.opened
+      if (read !== 1 || !fails) return bytes
+      bytes?.destroy()
+      throw failure('storageUnavailable')
+    }
+  }))
+  // The zero byte makes it a type that the bucket refuses.
+  for (const [later, status] of [['hello', 200], ['HELLO', 200], ['\0ELLO', 200], ['HELLO', 503]] as const) {
     gates = [gate(), gate()]
-    const { id } = (await announce(ada, {})).body
-    const send = (text: string) => disk.put(`acme/${String(id)}-upload`, Readable.from([Buffer.from(text)]), 'text/plain')
-    const confirm = () => ada.ask(`POST /files/${String(id)}/confirm`)
+    reads = 0
+    fails = status === 503
+    const { send, confirm } = await announced()
     await send('hello')
-    const [first, second] = [confirm(), confirm()]
-    await until('both are about to copy', () => copies === 2)
-    gates[0]?.open()
-    const { status: one, body } = await Promise.race([first, second])
+    const first = confirm()
+    await until('the first reads its copy', () => reads === 1)
     await send(later)
+    const second = confirm()
+    await until('the second reads its copy', () => reads === 2)
+    gates[0]?.open()
+    const { status: one, body } = await first
     gates[1]?.open()
-    const other = (await Promise.all([first, second])).map(({ status }) => status)
-    const { status, text } = await ada.ask(`GET ${String(body['url'])}`)
-    t.same([one, other.sort(), status, text], later === 'hello' ? [200, [200, 200], 200, 'hello'] : [200, [200, 409], 404, text])
+    const { status: two } = await second
+    const read = await ada.ask(`GET ${String(body['url'])}`)
+    t.same([one, two, read.status, read.text], [200, status, 200, 'hello'], JSON.stringify(later))
   }
+})
+
+test('a confirmation that fails after its copy can be repeated, and checks the same bytes', async (t) => {
+  let reads = 0
+  const { ada, announced } = await openSigning(t, (disk) => ({
+    async get (key, range) {
+      if (reads++ === 0) throw failure('storageUnavailable')
+      return await disk.get(key, range)
+    }
+  }))
+  const { send, confirm } = await announced()
+  await send('hello')
+  refused(t, await confirm(), 503, 'STORAGE_UNAVAILABLE')
+  await send('HELLO')
+  const { status, body } = await confirm()
+  t.equal(status, 200)
+  t.equal((await ada.ask(`GET ${String(body['url'])}`)).text, 'hello')
+})
+
+test('a confirmation is refused while another one copies the bytes', async (t) => {
+  const [begun, copied] = [gate(), gate()]
+  const { announced } = await openSigning(t, (disk) => ({
+    async copy (from, to) {
+      begun.open()
+      await copied.opened
+      return await disk.copy(from, to)
+    }
+  }))
+  const { send, confirm } = await announced()
+  await send('hello')
+  const first = confirm()
+  await begun.opened
+  refused(t, await confirm(), 409, 'STATE_CONFLICT')
+  copied.open()
+  t.equal((await first).status, 200)
+  t.equal((await confirm()).status, 200)
+})
+
+test('bytes are not copied again after a copy that failed, since that copy may still end', async (t) => {
+  let copies = 0
+  let end = async () => false
+  const { ada, announced } = await openSigning(t, (disk) => ({
+    async copy (from, to) {
+      copies++
+      end = () => disk.copy(from, to)
+      throw failure('storageUnavailable')
+    }
+  }))
+  const { send, confirm } = await announced()
+  await send('hello')
+  refused(t, await confirm(), 503, 'STORAGE_UNAVAILABLE')
+  refused(t, await confirm(), 409, 'STATE_CONFLICT')
+  t.equal(copies, 1)
+  await end()
+  const { status, body } = await confirm()
+  t.same([status, copies], [200, 1])
+  t.equal((await ada.ask(`GET ${String(body['url'])}`)).text, 'hello')
 })
 
 test('bytes that the URL of a store accepts after the deletion of its file are removed', async (t) => {
