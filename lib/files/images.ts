@@ -7,6 +7,9 @@ import { Optional } from '../schema/annotations.js'
 
 const maxSide = 4096 // pixels per side of a result
 const maxPixels = 50_000_000 // pixels of an original, in all its pages together
+// The encoder of AVIF does not end at the timeout. At this size and effort it takes about ten seconds.
+const maxAvifPixels = 8_000_000 // pixels of a result
+const avifEffort = 2
 const maxBytes = 104_857_600 // bytes of an original, which is decoded from memory
 /** The longest transform, in seconds. */
 export const maxSeconds = 20
@@ -41,8 +44,8 @@ export function transformName ({ width, height, fit, format, quality }: ImageTra
 }
 
 /**
- * Throws `badRequest` for an image that is unreadable or above 50 megapixels, and for a size with a side above 4,096 pixels. Throws an
- * error that names the package if sharp is missing.
+ * Throws `badRequest` for an image that is unreadable or above 50 megapixels, for a size with a side above 4,096 pixels, and for an AVIF
+ * image above 8 megapixels. Throws an error that names the package if sharp is missing.
  */
 export async function transformImage (
   original: Readable,
@@ -62,14 +65,22 @@ export async function transformImage (
     if (sourceWidth * sourceHeight * pages > maxPixels) {
       throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
     }
-    if (longestSide(autoOrient, { width, height, fit }) > maxSide) {
+    const isResized = width !== undefined || height !== undefined
+    const size = sizeOf(autoOrient, { width, height, fit })
+    if (isResized && Math.max(size.width, size.height) > maxSide) {
       throw failure('badRequest', {
         message: `The image would have more than ${maxSide} pixels on a side: choose a smaller \`width\` or \`height\`, or another \`fit\``
       })
     }
     const target = format ?? (found === 'gif' ? 'png' : found === 'heif' ? 'avif' : found)
-    const result = image.autoOrient().resize({ width, height, fit, withoutEnlargement: width === undefined && height === undefined })
-      .toFormat(target, { ...quality !== undefined && { quality } }).timeout({ seconds: maxSeconds })
+    if (target === 'avif' && size.width * size.height > maxAvifPixels) {
+      throw failure('badRequest', {
+        message: `An AVIF image has at most ${maxAvifPixels / 1e6} megapixels: choose a smaller size, or another \`format\``
+      })
+    }
+    const options = { ...quality !== undefined && { quality }, ...target === 'avif' && { effort: avifEffort } }
+    const result = image.autoOrient().resize({ width, height, fit, withoutEnlargement: !isResized }).toFormat(target, options)
+      .timeout({ seconds: maxSeconds })
     return { bytes: await result.toBuffer(), contentType: `image/${target}` }
   } catch (error) {
     if (error instanceof Error && 'statusCode' in error) throw error
@@ -77,13 +88,19 @@ export async function transformImage (
   }
 }
 
-/** The longest side of a resized image, in pixels; 0 if it keeps its size. */
-function longestSide (source: { readonly width: number, readonly height: number }, { width = 0, height = 0, fit }: ImageTransform): number {
-  if (width > 0 && height > 0 && fit !== 'outside') return Math.max(width, height)
-  if (width === 0 && height === 0) return 0
+interface Size {
+  readonly width: number
+  readonly height: number
+}
+
+/** The size of the result; with `inside`, the largest that it can have. */
+function sizeOf (source: Size, { width = 0, height = 0, fit }: ImageTransform): Size {
+  if (width > 0 && height > 0 && fit !== 'outside') return { width, height }
+  if (width === 0 && height === 0) return source
   // `fill` keeps the side that is not given.
-  if (fit === 'fill') return Math.max(width || source.width, height || source.height)
-  return Math.round(Math.max(source.width, source.height) * Math.max(width / source.width, height / source.height))
+  if (fit === 'fill') return { width: width || source.width, height: height || source.height }
+  const scale = Math.max(width / source.width, height / source.height)
+  return { width: Math.round(source.width * scale), height: Math.round(source.height * scale) }
 }
 
 async function bytesOf (original: Readable): Promise<Buffer> {

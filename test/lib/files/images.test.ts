@@ -71,6 +71,24 @@ t.test('rejects an animation whose frames together are too large', async (t) => 
   })
 })
 
+t.test('rejects an AVIF image that would be too large, with any fit', async (t) => {
+  const original = await sample(4000, 2001).png().toBuffer()
+  const message = /at most 8 megapixels/
+  const tooLarge = [
+    {},
+    { width: 4001 },
+    { width: 4000, height: 2001, fit: 'inside' },
+    { width: 2, height: 2001, fit: 'outside' },
+    { height: 2001, fit: 'fill' }
+  ] as const
+  for (const size of tooLarge) {
+    await t.rejects(transformImage(stream(original), { ...size, format: 'avif' }), { ...refused, message }, JSON.stringify(size))
+  }
+  const made = await transformImage(stream(original), { width: 40, format: 'avif' })
+  t.match(await sharp(made.bytes).metadata(), { width: 40, height: 20 })
+  t.equal((await transformImage(stream(original), { format: 'jpeg' })).contentType, 'image/jpeg')
+})
+
 t.test('rejects a size whose other side would be too large', async (t) => {
   const strip = await sample(10, 2000).png().toBuffer()
   const turned = await sample(10, 2000).withMetadata({ orientation: 6 }).jpeg().toBuffer()
