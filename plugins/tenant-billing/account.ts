@@ -34,7 +34,7 @@ export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, {
       if (accessToken === undefined) throw secretRequired(keySecret, 'is missing')
       const organizationId = valueOf(values, organizationSecret)
       secrets.accessed(tenant, organizationId === undefined ? [keySecret] : [keySecret, organizationSecret])
-      const client = await createPayprovClient({ accessToken, organizationId, baseUrl, keyOwner: 'tenant' }).catch((cause: unknown) => {
+      const client = await createPayprovClient({ accessToken, organizationId, baseUrl, tenant }).catch((cause: unknown) => {
         // The optional package is not installed.
         throw failure('billingNotConfigured', { cause })
       })

@@ -4,7 +4,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
+import { inTurnOf } from '../../../lib/concurrency/event-loop-yielder.js'
 import { failure, isFailure, retryIn, TenantryError } from '../../../lib/errors.js'
+import { serverRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 import { jsonExcess, parseBounded } from '../../../lib/json/bounds.js'
 import { retryAfterOf } from '../../../lib/time/retry-after.js'
 import { lazyValidator } from '../../../lib/validation/validator.js'
@@ -78,26 +80,30 @@ export function checkHeaders (name: string, values: readonly string[]): void {
  *
  * @param outcome describes the call and its status, for the log
  * @param refusalOf reads the provider's form of a refusal: the kind of fault, and the text for the caller
+ * @param tenant the owner of the account, in whose turn the body is read. Default: the platform
  */
 export async function readResponse (
   response: Response,
   outcome: string,
   key: string,
-  refusalOf: (body: Readonly<Record<string, unknown>>) => { readonly kind: FaultKind, readonly reason: string | undefined }
+  refusalOf: (body: Readonly<Record<string, unknown>>) => { readonly kind: FaultKind, readonly reason: string | undefined },
+  tenant: TenantRef = serverRef
 ): Promise<Response> {
   const text = await readText(response)
-  if (response.ok) {
-    const excess = jsonExcess(text)
-    if (excess !== null) throw new ProviderFault('unreadable', { message: `a response whose JSON ${excess}` })
-    // Without the headers: Stripe's SDK would print a notice from one of them.
-    return new Response(text)
-  }
-  const { kind, reason } = refusalOf(membersOf(text))
-  const cleaned = reason === undefined ? undefined : cleanReason(reason, key)
-  throw new ProviderFault(kind, {
-    message: cleaned === undefined ? outcome : `${outcome}: ${cleaned}`,
-    reason: cleaned,
-    retryAfter: retryAfterOf(response.headers.get('retry-after'))
+  return await inTurnOf(tenant, () => {
+    if (response.ok) {
+      const excess = jsonExcess(text)
+      if (excess !== null) throw new ProviderFault('unreadable', { message: `a response whose JSON ${excess}` })
+      // Without the headers: Stripe's SDK would print a notice from one of them.
+      return new Response(text)
+    }
+    const { kind, reason } = refusalOf(membersOf(text))
+    const cleaned = reason === undefined ? undefined : cleanReason(reason, key)
+    throw new ProviderFault(kind, {
+      message: cleaned === undefined ? outcome : `${outcome}: ${cleaned}`,
+      reason: cleaned,
+      retryAfter: retryAfterOf(response.headers.get('retry-after'))
+    })
   })
 }
 

@@ -1,7 +1,9 @@
 /** Responses when payprov rejects a request, is slow, unreachable, or returns nonsense; and that no operation is half-done. */
 import { type Test, test } from 'tap'
+import { turns } from '../../../lib/concurrency/event-loop-yielder.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { open, type Opened, product } from './app.js'
@@ -184,3 +186,15 @@ async function responds (t: Test): Promise<void> {
   t.equal((await as('acme')('POST /billing/tenant/products', { body: product })).status, 201)
   t.equal(accounts['acme']?.products.size, 1)
 }
+
+test("payprov's responses are read in a turn of the tenant", async (t) => {
+  const { as } = await open(t, ['acme', 'globex'])
+  const list = (tenant: string) => as(tenant)('GET /billing/tenant/customers')
+  t.match(await list('acme'), { status: 200 })
+  const pause = holdInPause(t, 'acme')
+  const listed = list('acme')
+  await until('the response waits', () => turns.yielder('tenant acme').waiting === 1)
+  t.match(await list('globex'), { status: 200 })
+  pause.end()
+  t.match(await listed, { status: 200 })
+})

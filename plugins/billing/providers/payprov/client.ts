@@ -7,7 +7,8 @@ import type { createCheckoutsService } from '@polar-sh/sdk/2026-04/services/chec
 import type { createCustomersService } from '@polar-sh/sdk/2026-04/services/customers'
 import type { createProductsService } from '@polar-sh/sdk/2026-04/services/products'
 import type { createSubscriptionsService } from '@polar-sh/sdk/2026-04/services/subscriptions'
-import { type CallOptions, callProvider, type CallTime, checkHeaders, kindOfStatus, ProviderFault, readResponse } from '../call.js'
+import type { Owner } from '../../../../lib/identity/tenant-ref.js'
+import { callProvider, type CallTime, checkHeaders, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
 const address = 'https://api.polar.sh'
 
@@ -25,8 +26,8 @@ export interface PayprovClientOptions {
   readonly organizationId?: string | undefined
   /** Default: `https://api.polar.sh`. */
   readonly baseUrl?: string | undefined
-  /** The owner of the key. Default: `platform`. */
-  readonly keyOwner?: CallOptions['keyOwner'] | undefined
+  /** The owner of the key. Default: the platform. */
+  readonly tenant?: Owner | undefined
 }
 
 export interface PayprovCall {
@@ -40,7 +41,7 @@ export interface PayprovCall {
 
 /** Loads the SDK. Throws if its package is missing. */
 export async function createPayprovClient (
-  { accessToken, organizationId, baseUrl = address, keyOwner = 'platform' }: PayprovClientOptions
+  { accessToken, organizationId, baseUrl = address, tenant }: PayprovClientOptions
 ) {
   const { createPolarCore, services } = await loadSdk()
   const options = { accessToken, organizationId, baseUrl: baseUrl.replace(/\/+(v1\/*)?$/, '') }
@@ -54,6 +55,7 @@ export async function createPayprovClient (
       subscriptions: services.createSubscriptionsService(core)
     }
   }
+  const keyOwner = tenant === undefined ? 'platform' : 'tenant'
   return {
     /**
      * Runs a call, with retries after temporary failures. `run` may send several requests: all of them are repeated. `documented` checks
@@ -62,7 +64,7 @@ export async function createPayprovClient (
     call: <T>({ repeatable, idempotencyKey, time }: PayprovCall, run: (polar: PayprovServices) => Promise<T>): Promise<T> =>
       callProvider({ time, keyOwner, repeatable }, async (signal) => {
         checkHeaders('the access token and the id of the organization', [accessToken, ...organizationId === undefined ? [] : [organizationId]])
-        return await run(polarFor({ accessToken, idempotencyKey, signal }))
+        return await run(polarFor({ accessToken, idempotencyKey, signal, tenant }))
       })
   }
 }
@@ -86,6 +88,7 @@ interface Sender {
   readonly accessToken: string
   readonly idempotencyKey: string | undefined
   readonly signal: AbortSignal
+  readonly tenant?: Owner | undefined
 }
 
 /** A path with a segment that URL parsing would remove, such as an id of `..`. */
@@ -95,7 +98,7 @@ const otherPath = /\/\.{0,2}\/|\/\.{1,2}$/
 const statesOfSubscription = new Set(['AlreadyCanceledSubscription', 'InactiveSubscription', 'PaymentNotReady', 'TrialingSubscription'])
 
 /** The body of a success, read to its end. Throws a ProviderFault for other responses. */
-export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal }: Sender): Promise<Response> {
+export async function send (url: string, request: RequestInit, { accessToken, idempotencyKey, signal, tenant }: Sender): Promise<Response> {
   const method = request.method ?? 'GET'
   const { pathname } = new URL(url)
   if (otherPath.test(url.slice(url.indexOf('://') + 2).split('?')[0] ?? '')) {
@@ -111,7 +114,8 @@ export async function send (url: string, request: RequestInit, { accessToken, id
     response,
     `payprov responded with ${status} to ${method} ${pathname}`,
     accessToken,
-    (body) => refusalOf(status, body)
+    (body) => refusalOf(status, body),
+    tenant
   )
 }
 

@@ -218,7 +218,7 @@ t.test('behaviour that only Polar has', async (t) => {
 t.test("the client for tenants' keys", async (t) => {
   const world = await payprovWorld(t)
   const account = world.addAccount('polar_oat_keyOfATenantOfTheTests')
-  const clientOf = (accessToken: string) => createPayprovClient({ accessToken, baseUrl: world.baseUrl, keyOwner: 'tenant' })
+  const clientOf = (accessToken: string) => createPayprovClient({ accessToken, baseUrl: world.baseUrl, tenant: tenantRef('acme') })
   const client = await clientOf(account.token)
 
   await t.test('the client reads its own account', async (t) => {
