@@ -215,7 +215,9 @@ test('one address makes one transform at a time, of whatever tenants', async (t)
   const door = gate()
   const { transforms, reads, missed } = serviceOf(opened, door.opened)
   const [mine, theirs] = [await fileOf(opened.app, 'acme', own.id), await fileOf(opened.app, 'globex', other.id)]
-  const first = [mine, theirs].map((each) => transforms.of(each, { width: 100 }, '192.0.2.1'))
+  const first = [transforms.of(mine, { width: 100 }, '192.0.2.1')]
+  await until('the first is made', () => reads.length === 1)
+  first.push(transforms.of(theirs, { width: 100 }, '192.0.2.1'))
   await until('both are looked up', () => missed.length === 2)
   const beside = transforms.of(await fileOf(opened.app, 'globex', third.id), { width: 50 }, '192.0.2.2')
   await until('two are made', () => reads.length === 2)
