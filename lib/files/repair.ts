@@ -41,10 +41,9 @@ export async function repairFiles (
   { deleteAll }: RepairOptions
 ): Promise<RepairReport> {
   const report: RepairReport = { complete: 0, copied: 0, deleted: 0, refused: null, lost: [], failed: [] }
-  const attempt = <Result>(key: string, work: () => Promise<Result>) =>
+  const attempt = (key: string, work: () => Promise<void>) =>
     work().catch((error: unknown) => {
       report.failed.push({ key, error })
-      return undefined
     })
 
   async function restore ({ tenant_id: tenant, id, content_type: contentType }: FileRow): Promise<void> {
@@ -64,7 +63,7 @@ export async function repairFiles (
     isMore = rows.length === pageSize
   }
   if (!deleteAll) {
-    report.refused = await tooMany(store, (object) => attempt(object.key, () => isOrphan(db, object)))
+    report.refused = await tooMany(db, store)
     if (report.refused !== null) return report
   }
   for await (const objects of store.list('')) {
@@ -79,17 +78,15 @@ export async function repairFiles (
 }
 
 /** Counts the objects without a row; null if they may be deleted. */
-async function tooMany (
-  store: RepairableStore,
-  isOrphaned: (object: StoredObject) => Promise<boolean | undefined>
-): Promise<RepairReport['refused']> {
+async function tooMany (db: Kysely<SystemTables>, store: RepairableStore): Promise<RepairReport['refused']> {
   let [orphans, objects] = [0, 0]
   for await (const listed of store.list('')) {
     // A signed upload leaves its object with every database, and in any number.
     const counted = listed.filter(({ key }) => !/-upload$/.test(key))
     objects += counted.length
     await inParallel(counted, async (object) => {
-      if (await isOrphaned(object) === true) orphans++
+      // The repair that follows reports a failed look-up.
+      if (await isOrphan(db, object).catch(() => false)) orphans++
     })
   }
   return orphans > fewOrphans && orphans > objects * maxShare ? { orphans, objects } : null
