@@ -66,13 +66,12 @@ export async function takeLock (
   for (;;) {
     const isTaken = await underGuard(join(folder, 'lock.guard'), async () => {
       const seen = await readHolder(path, scope)
-      if (seen !== null && seen.scope !== scope && isSame(first ??= begin(seen), seen)) {
+      if (seen !== null && seen.scope === scope) {
+        if (isAlive(seen)) throw inUse(folder, `process ${seen.pid}`)
+      } else if (seen !== null) {
+        first ??= begin(seen)
+        if (!isSame(first, seen)) throw inUse(folder, `process ${seen.pid} of another container or host`)
         if (now() - since < goneAfterMs) return false
-      } else if (seen !== null && (seen.scope !== scope || isAlive(seen))) {
-        const place = seen.scope === scope ? '' : ' of another container or host'
-        throw new Error(
-          `the embedded database in ${folder} is in use by process ${seen.pid}${place}: stop that process, or set another embedded.dbPath for this one`
-        )
       }
       await writeFile(path, text)
       return true
@@ -99,6 +98,12 @@ export async function takeLock (
     log?.info({ folder }, 'a process of another container or host has used the embedded database: checking for up to 10 seconds whether it runs')
     return seen
   }
+}
+
+function inUse (folder: string, holder: string): Error {
+  return new Error(
+    `the embedded database in ${folder} is in use by ${holder}: stop that process, or set another embedded.dbPath for this one`
+  )
 }
 
 /** A lock without a scope is from this one. */

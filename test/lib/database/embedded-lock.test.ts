@@ -44,7 +44,7 @@ test('a folder is refused while a process of another container or host touches i
   }
 })
 
-test('a lock of another container or host that nobody touches is taken after 10 seconds', async (t) => {
+test('a lock of another container or host without a touch is taken after 10 seconds', async (t) => {
   const { folder, path } = heldBy(t, 'a container')
   const reader = elsewhere()
   const unlock = await takeLock(folder, reader.options)
