@@ -115,6 +115,15 @@ test('tokens of tenants', async (t) => {
   const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> =>
     await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant: tenantRef(tenant), log: app.log })
 
+  /** Lets the database refuse new values of the tenant's secrets, by a pattern of their keys. Returns the function that ends this. */
+  const refuseTokens = async (tenant: string, keys: string) => {
+    await sql`create function tenantry.refuse_secret() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
+    await sql`create trigger refuse_secret before update on tenantry.secrets for each row
+      when (new.tenant_id = ${sql.lit(tenant)} and new.key like ${sql.lit(keys)} and new.version > old.version)
+      execute function tenantry.refuse_secret()`.execute(first.db)
+    return () => sql`drop function tenantry.refuse_secret() cascade`.execute(first.db)
+  }
+
   await t.test('a rejected token is renewed once for concurrent calls on two servers', async (t) => {
     const state = await service(t)
     const integrations = crm(state)
@@ -188,13 +197,11 @@ test('tokens of tenants', async (t) => {
     const state = await service(t)
     await first.tenants.create({ id: 'wayne', name: 'Wayne', plan: 'pro' })
     await storeClient(first, 'wayne', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
-    await sql`create function tenantry.keep_secret() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
-    await sql`create trigger keep_secret before update on tenantry.secrets for each row
-      when (new.key = 'CRM_ACCESS' and new.version > old.version) execute function tenantry.keep_secret()`.execute(first.db)
+    const accept = await refuseTokens('wayne', 'CRM_ACCESS')
     t.same(await run(first, 'wayne', crm(state)), hello)
     t.same(await run(first, 'wayne', crm(state)), hello)
     t.equal(state.grants.length, 1, 'the token that could not be stored is in memory')
-    await sql`drop function tenantry.keep_secret() cascade`.execute(first.db)
+    await accept()
 
     await first.tenants.delete('wayne')
     await first.tenants.create({ id: 'wayne', name: 'Another', plan: 'pro' })
@@ -223,13 +230,11 @@ test('tokens of tenants', async (t) => {
     const state = await service(t)
     await first.tenants.create({ id: 'tyrell', name: 'Tyrell', plan: 'pro' })
     await storeClient(first, 'tyrell', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
-    await sql`create function tenantry.refuse_secret() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
-    await sql`create trigger refuse_secret before update on tenantry.secrets for each row
-      when (new.tenant_id = 'tyrell' and new.version > old.version) execute function tenantry.refuse_secret()`.execute(first.db)
+    const accept = await refuseTokens('tyrell', '%')
     t.same(await run(first, 'tyrell', crm(state)), hello)
     t.same(await run(first, 'tyrell', crm(state)), hello)
     t.equal(state.grants.length, 1)
-    await sql`drop function tenantry.refuse_secret() cascade`.execute(first.db)
+    await accept()
     await storeClient(first, 'tyrell', { CRM_ACCESS: state.valid = 'a token of another account' })
     t.same(await run(first, 'tyrell', crm(state)), hello)
     t.equal(state.grants.length, 1, 'the new secret is used')
