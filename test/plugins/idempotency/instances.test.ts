@@ -222,15 +222,20 @@ async function fillBytes (app: FastifyInstance, stranger: boolean, bytes: number
       now(), now() + interval '1 day' from generate_series(1, ${bytes / maxResponseBytes - 1}::int) n`.execute(app.db)
 }
 
+/** Adds keys of the caller that has stored the only one. */
+async function addKeys ({ db }: FastifyInstance, count: number): Promise<void> {
+  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
+    select tenant_id, substr(id, 1, 16) || decode(md5(n::text), 'hex'), holder, state, false, encrypted, 'x', leased_until, expires_at
+    from tenantry.idempotency_keys, generate_series(1, ${count}::int) n`.execute(db)
+}
+
 test('a caller uses up only its share of the keys of its tenant', async (t) => {
   const engine = await postgresSection(t)
   const [first, second] = [await testServer(t, document, { engine, tenants }), await testServer(t, document, { engine })]
   const note = { body: { text: 'x' } }
   t.match(await caller(t, first, { token: tokenOf('acme') })('POST /notes', { ...note, ...under('first') }), { status: 201 })
-  // The caller has further keys. The other server has counted none of them yet.
-  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-    select tenant_id, substr(id, 1, 16) || decode(md5(n::text), 'hex'), holder, state, false, encrypted, 'x', leased_until, expires_at
-    from tenantry.idempotency_keys, generate_series(1, ${maxKeys / 4}::int) n`.execute(first.db)
+  // The other server has counted none of them yet.
+  await addKeys(first, maxKeys / 4)
   const [ada, ben] = ['ada', 'ben'].map((sub) => caller(t, second, { token: tokenOf('acme', sub) }))
   refused(t, await ada!('POST /notes', { ...note, ...under('second') }), 429, 'IDEMPOTENCY_FULL')
   t.match(await ben!('POST /notes', { ...note, ...under('second') }), { status: 201 })
@@ -241,9 +246,7 @@ test('the key of a write whose later call fails counts', async (t) => {
   const [first, second] = [await testServer(t, document, { engine, tenants }), await testServer(t, document, { engine })]
   const note = { body: { text: 'x' } }
   t.match(await caller(t, first, { token: tokenOf('acme') })('POST /notes', { ...note, ...under('first') }), { status: 201 })
-  await sql`insert into tenantry.idempotency_keys (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-    select tenant_id, substr(id, 1, 16) || decode(md5(n::text), 'hex'), holder, state, false, encrypted, 'x', leased_until, expires_at
-    from tenantry.idempotency_keys, generate_series(1, ${maxKeys / 4 - 4}::int) n`.execute(first.db)
+  await addKeys(first, maxKeys / 4 - 4)
   const ada = caller(t, second, { token: tokenOf('acme') })
   const statuses: number[] = []
   for (let key = 0; key < 5; key++) statuses.push((await ada('POST /called', { ...note, ...under(`called-${key}`) })).status)
