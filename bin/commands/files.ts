@@ -29,7 +29,8 @@ and names the files if files are missing in every storage or could not be copied
     const store = await openFileStore({ provider: storageProvider, path: files.path ?? defaultFolder, s3 }, log)
     const engine = await createEngine({ ...database, migrate: 'manual' })
     try {
-      const { complete, copied, deleted, refused, lost, failed } = await repairFiles(engine.kysely, store, { deleteAll: call.flag('delete-all') })
+      const deleteAll = call.flag('delete-all')
+      const { complete, copied, deleted, refused, lost, failed } = await repairFiles(engine.kysely, store, { deleteAll })
       call.print(
         `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`
       )

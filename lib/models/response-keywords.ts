@@ -42,7 +42,11 @@ const text: Keyword = { subschemas: 'none', expected: 'a string', accepts: isTex
 const flag: Keyword = { subschemas: 'none', expected: 'true or false', accepts: (value) => typeof value === 'boolean' }
 const any: Keyword = { subschemas: 'none', expected: 'any value', accepts: isAny }
 const number: Keyword = { subschemas: 'none', expected: 'a number', accepts: (value) => typeof value === 'number' }
-const count: Keyword = { subschemas: 'none', expected: 'an integer of at least 0', accepts: (value) => Number.isInteger(value) && Number(value) >= 0 }
+const count: Keyword = {
+  subschemas: 'none',
+  expected: 'an integer of at least 0',
+  accepts: (value) => Number.isInteger(value) && Number(value) >= 0
+}
 const schema: Keyword = { subschemas: 'direct', expected: 'a schema', accepts: isSchema }
 const schemas: Keyword = { subschemas: 'direct', expected: 'a list of schemas', accepts: isSchemas }
 const map: Keyword = {

@@ -43,8 +43,8 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     signal?.throwIfAborted()
     const { depth = 0 } = scope
     if (depth >= maxDepth) throw failure('webhooksNested')
-    const inTurnOf = <Result>(length: number, work: () => Result) => inTurn({ worker: scope, length, turns: unrefused }, work)
-    const { trusted, method, url, headers: prepared, body } = await inTurnOf(0, () => call.prepare(scope))
+    const inCallersTurn = <Result>(length: number, work: () => Result) => inTurn({ worker: scope, length, turns: unrefused }, work)
+    const { trusted, method, url, headers: prepared, body } = await inCallersTurn(0, () => call.prepare(scope))
     signal?.throwIfAborted()
     // Headers of the document take precedence.
     const trace = prepared['traceparent'] === undefined && prepared['tracestate'] === undefined ? scope.trace : null
@@ -118,7 +118,7 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
       sending.text(response.body.length)
       held?.value(response.body.length)
       if (response.body.length <= largeResponse) return call.result(response)
-      return await inTurnOf(response.body.length, () => call.result(response))
+      return await inCallersTurn(response.body.length, () => call.result(response))
     }
 
     try {

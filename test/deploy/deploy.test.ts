@@ -193,7 +193,7 @@ t.test('kubernetes.yaml', async (t) => {
     const secret = {
       JWT_SECRET: testSecret,
       SECRETS_MASTER_KEY: testMasterKey,
-      DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing',
+      DATABASE_URL: 'postgres://user@127.0.0.1:1/none',
       REDIS_URL: 'redis://127.0.0.1:1'
     }
     t.strictSame(Object.keys(secret), inSecret)

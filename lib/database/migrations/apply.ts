@@ -63,9 +63,11 @@ export async function applyMigrations (session: MigrationSession, options: Apply
   }
 }
 
-/** What the migration does, without its number and its records, which differ each time. */
+const recordStatement = /^(?:insert into|delete from) tenantry\.migrations\b/
+
+/** The work of the migration, without its number and its records, which differ each time. */
 function workOf ({ name, steps }: PlannedMigration): string {
-  const statements = steps.flatMap(({ statements }) => statements).filter((text) => !/^(?:insert into|delete from) tenantry\.migrations\b/.test(text))
+  const statements = steps.flatMap(({ statements }) => statements).filter((text) => !recordStatement.test(text))
   return JSON.stringify([name.replace(/^\d+_/, ''), ...statements])
 }
 

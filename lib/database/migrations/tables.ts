@@ -154,7 +154,11 @@ function addIndexes (target: Target): Addition<MigrationStep> {
   return { steps: additions.flatMap(({ steps }) => steps), warnings: additions.flatMap(({ warnings }) => warnings) }
 }
 
-function addIndex ({ name, schema, wanted, tree, mayBlock }: Target, columns: readonly string[], kind: 'key' | 'idx'): Addition<MigrationStep> {
+function addIndex (
+  { name, schema, wanted, tree, mayBlock }: Target,
+  columns: readonly string[],
+  kind: 'key' | 'idx'
+): Addition<MigrationStep> {
   const list = `(${identifiers(columns)})`
   const unique = kind === 'key'
   if (tree !== null) {
@@ -164,7 +168,10 @@ function addIndex ({ name, schema, wanted, tree, mayBlock }: Target, columns: re
       ? { steps: indexPartitions(tree, index), warnings: [] }
       : { steps: [], warnings: [partitionedWarning(wanted.name, `the ${unique ? 'unique key' : 'index'} ${list}`, refused)] }
   }
-  if (mayBlock) return { steps: change(name, [unique ? `alter table ${name} add unique ${list}` : createIndex(name, columns)]), warnings: [] }
+  if (mayBlock) {
+    const statement = unique ? `alter table ${name} add unique ${list}` : createIndex(name, columns)
+    return { steps: change(name, [statement]), warnings: [] }
+  }
   const own = identifier(indexName(wanted.name, columns, kind))
   const built = buildIndex({ schema: identifier(schema), table: name, name: own, unique, rest: list })
   return { steps: [built, ...unique ? attachKey(name, own) : []], warnings: [] }
