@@ -67,10 +67,10 @@ export async function takeLock (
     const isTaken = await underGuard(join(folder, 'lock.guard'), async () => {
       const seen = await readHolder(path, scope)
       if (seen !== null && seen.scope === scope) {
-        if (isAlive(seen)) throw inUse(folder, `process ${seen.pid}`)
+        if (isAlive(seen)) throw inUse(folder, seen)
       } else if (seen !== null) {
         first ??= begin(seen)
-        if (!isSame(first, seen)) throw inUse(folder, `process ${seen.pid} of another container or host`)
+        if (!isSame(first, seen)) throw inUse(folder, seen, ' of another container or host')
         if (now() - since < goneAfterMs) return false
       }
       await writeFile(path, text)
@@ -100,9 +100,9 @@ export async function takeLock (
   }
 }
 
-function inUse (folder: string, holder: string): Error {
+function inUse (folder: string, { pid }: Holder, place = ''): Error {
   return new Error(
-    `the embedded database in ${folder} is in use by ${holder}: stop that process, or set another embedded.dbPath for this one`
+    `the embedded database in ${folder} is in use by process ${pid}${place}: stop that process, or set another embedded.dbPath for this one`
   )
 }
 
