@@ -161,6 +161,11 @@ export const catalogue = {
     502,
     "The JSON in the provider's response has too many keys, members or levels"
   ),
+  mfaNotConfigured: entry(
+    'TENANTRY_MFA_NOT_CONFIGURED',
+    503,
+    'The second factor of this user cannot be checked: the server has no SECRETS_MASTER_KEY'
+  ),
   mailNotConfigured: entry('TENANTRY_MAIL_NOT_CONFIGURED', 503, 'Mail is not configured: the document needs `auth.mail`'),
   billingNotConfigured: entry('TENANTRY_BILLING_NOT_CONFIGURED', 503, 'Billing provider not configured'),
   providerBusy: entry('TENANTRY_PROVIDER_BUSY', 503, 'The provider limits the rate of calls; try again'),

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { isOfLogin } from '../../lib/identity/session-claims.js'
 import { isPlatformAdmin, type Owner, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isOfApiKey } from './callers.js'
 import { tokenInvalid } from './errors.js'
@@ -43,10 +44,14 @@ export function callerOf ({ auth }: { readonly auth: Claims | null }): Claims {
   return auth
 }
 
-/** The caller's own tenant. A gateway may name it; the platform's administrators stay its users, whichever tenant they act on. */
+/**
+ * The caller's own tenant. A gateway may name it for tokens from elsewhere. The platform's administrators and those who logged in at the
+ * platform stay its users, whichever tenant they act on.
+ */
 export function tenantOfCaller ({ auth, tenant }: Pick<CallerRequest, 'auth' | 'tenant'>): Owner {
   const caller = callerOf({ auth })
-  return caller.tenant_id !== undefined || isPlatformAdmin(caller) ? tenantOfToken(caller) : tenantOrPlatform(tenant)
+  const isOwn = caller.tenant_id !== undefined || isPlatformAdmin(caller) || (providerOf(caller) === ownProvider && isOfLogin(caller))
+  return isOwn ? tenantOfToken(caller) : tenantOrPlatform(tenant)
 }
 
 /** Throws `tokenInvalid` for a token of another provider; API keys pass. */

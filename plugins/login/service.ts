@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
-import { isFailure } from '../../lib/errors.js'
+import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -29,6 +29,7 @@ export type Login = ReturnType<typeof createLogin>
 export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: AttemptLimiter, now: () => number) {
   const { engine, log, sessions, users } = app
   const mail = optional(app, 'mail')()
+  const unchecked = optional(app, 'uncheckedMfa')()
   const tryPassword = createPasswordTries(attempts)
 
   async function audit (
@@ -49,12 +50,13 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
   /** The result of a right password. */
   async function entered (user: User): Promise<LoggedIn | MfaRequired> {
     const { id: sub, tenant } = user
-    if (mfa === null || !await mfa.isEnabled(tenant, sub)) return await opened(user, ['pwd'])
+    if (!await (mfa ?? unchecked)?.isEnabled(tenant, sub)) return await opened(user, ['pwd'])
+    if (mfa === null) throw failure('mfaNotConfigured')
     return await sessions.openPartial({ sub, ...tenant !== platformRef && { tenant_id: tenant } })
   }
 
   return {
-    /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`. */
+    /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`, `mfaNotConfigured`. */
     async logIn ({ id, exists }: NamedTenant, { email: given, password }: Credentials, address: string): Promise<LoggedIn | MfaRequired> {
       const tenant = exists ? id : unknownTenant
       const email = given.toLowerCase()

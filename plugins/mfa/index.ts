@@ -4,12 +4,14 @@ import { callback, type ClockOption, flag, text } from '../../lib/plugin/options
 import type { KeyOptions } from '../../lib/secrets/master-key.js'
 import { openCipher } from './keys.js'
 import { mfaRoutes } from './routes.js'
-import { createMfa, type Mfa } from './service.js'
+import { createEnabledCheck, createMfa, type Mfa } from './service.js'
 import { createMfaStore, markSecondFactors } from './store.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
     mfa: Mfa
+    /** Instead of `mfa` on a server without a master key: users whom another server gave a second factor must not log in here. */
+    uncheckedMfa: Pick<Mfa, 'isEnabled'>
   }
 }
 
@@ -31,8 +33,10 @@ export default definePlugin<MfaOptions>({
   options: { masterKey: text, previousKeys: text, enabled: flag, issuer: text, now: callback },
   async setup (app, { enabled, issuer = 'API', now = Date.now, ...settings }) {
     const cipher = await openCipher(app, createMfaStore(app.db), settings, enabled === true)
-    if (cipher === null) return undefined
-
+    if (cipher === null) {
+      app.decorate('uncheckedMfa', createEnabledCheck(app.engine))
+      return undefined
+    }
     const service = createMfa(app, cipher, issuer, now)
     app.decorate('mfa', service)
     markSecondFactors(app.db)

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
+import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
@@ -65,6 +66,12 @@ interface Try {
   readonly code: Code | null
   readonly action: AuditAction
   readonly actor: Actor
+}
+
+export function createEnabledCheck ({ kyselyFor: dbFor }: Pick<Engine, 'kyselyFor'>): Pick<Mfa, 'isEnabled'> {
+  return {
+    isEnabled: async (tenant: Owner, id) => isUserId(id) && await createMfaStore(dbFor(tenant)).isEnabled({ tenant, id })
+  }
 }
 
 export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: string, now: () => number): Mfa {
@@ -151,9 +158,7 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
   }
 
   return {
-    async isEnabled (tenant: Owner, id) {
-      return isUserId(id) && await createMfaStore(dbFor(tenant)).isEnabled({ tenant, id })
-    },
+    ...createEnabledCheck(app.engine),
 
     async check (tenant, id, typed, actor) {
       if (!isUserId(id)) return false

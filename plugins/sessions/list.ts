@@ -6,7 +6,8 @@ import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
+import { sessionOf } from '../../lib/identity/session-claims.js'
+import { isAfter, keptMark, sessionMark, subjectOf } from './sequence.js'
 import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached lists

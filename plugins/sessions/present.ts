@@ -2,12 +2,12 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { isOfLogin } from '../../lib/identity/session-claims.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
-import { isUuid } from '../../lib/identity/uuid.js'
 import { apiKeyIdOf, isOfPlatformKey, keyTextIdOf, keyTextOf } from '../auth/callers.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { isEnded, listOf } from './list.js'
-import { sequenceClaim, sessionOf, subjectOf } from './sequence.js'
+import { subjectOf } from './sequence.js'
 import { createOwners, createRevocationStore, type ListOwner } from './store.js'
 
 /**
@@ -42,7 +42,7 @@ async function hasKey (reader: Kysely<SystemTables>, tenant: Owner, id: string, 
 /** True for users of other issuers. */
 async function hasUser (reader: Kysely<SystemTables>, tenant: Owner, claims: Claims): Promise<boolean> {
   const { sub, role } = claims
-  if (!(isUuid(sub) && sequenceClaim in claims && sessionOf(claims) !== null)) return true
+  if (!isOfLogin(claims)) return true
   const row = await reader.selectFrom('tenantry.users').select('role').where('tenant_id', '=', tenant).where('id', '=', sub)
     .where('status', '=', 'active').executeTakeFirst()
   return row !== undefined && row.role === role

@@ -4,10 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import type { Claims } from '../../lib/expressions/types.js'
-import { isUuid } from '../../lib/identity/uuid.js'
-
-/** Its claim: milliseconds since 1970, 0 without a logout. */
-export const sequenceClaim = 'session_seq'
+import { sequenceClaim } from '../../lib/identity/session-claims.js'
 
 const maxAhead = 60_000 // ms that a sequence may be in the future: more than the clocks of servers differ
 
@@ -19,15 +16,6 @@ const maxAhead = 60_000 // ms that a sequence may be in the future: more than th
 export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number, time: number): boolean {
   if (typeof own === 'number' && own <= time + maxAhead) return own >= sequence
   return typeof iat === 'number' && iat * 1000 > sequence
-}
-
-/** The claim of a token's session, if it has one. The session's refresh tokens give further tokens with the same session. */
-export const sessionClaim = 'session_id'
-
-/** The session of the token; null without one. */
-export function sessionOf (claims: Claims): string | null {
-  const session = claims[sessionClaim]
-  return isUuid(session) ? session : null
 }
 
 /** The mark that ends all tokens of a session, beside the marks that end single tokens. */

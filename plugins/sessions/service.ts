@@ -5,6 +5,7 @@ import { type Actor, type AuditEntry, noActor, writeAudit } from '../../lib/data
 import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { sequenceClaim, sessionClaim, sessionOf } from '../../lib/identity/session-claims.js'
 import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
 import { isUuid } from '../../lib/identity/uuid.js'
@@ -13,9 +14,7 @@ import { dayMs } from '../../lib/time/spans.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
 import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionUser, textOf } from './refresh-tokens.js'
-import {
-  endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
-} from './sequence.js'
+import { endOf, futureIssue, isAfter, keptMark, later, sessionMark, subjectOf, tolerance } from './sequence.js'
 import type { ListOwner, Owners, RevocationStore } from './store.js'
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user

@@ -4,9 +4,11 @@ import { sql } from 'kysely'
 import type { Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import type { LoginOptions } from '../../../plugins/login/index.js'
+import type { MfaOptions } from '../../../plugins/mfa/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
 import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { testSecret } from '../../helpers/tokens.js'
 import type { Ask, Reply } from '../../http/caller.js'
 
 export const password = secretText('correct horse battery staple', 'a password')
@@ -16,7 +18,11 @@ export interface OpenOptions extends Pick<LoginOptions, 'registration'> {
   readonly tenants?: readonly string[]
   readonly clock?: FakeClock
   /** Second factors. Default: none. */
-  readonly mfa?: boolean
+  readonly mfa?: boolean | Pick<MfaOptions, 'masterKey'>
+  /** Seconds that a token lives. Default: one hour. */
+  readonly expiresIn?: number
+  /** A gateway names the tenant. Default: false. */
+  readonly trustHeader?: boolean
 }
 
 export interface Opened {
@@ -31,13 +37,20 @@ export interface Opened {
 export async function open (
   t: Test,
   engine: TestEngine,
-  { tenants = [], clock = fakeClock(), registration, mfa: hasMfa = false }: OpenOptions = {}
+  { tenants = [], clock = fakeClock(), registration, mfa = false, expiresIn = 3600, trustHeader = false }: OpenOptions = {}
 ): Promise<Opened> {
   const { now } = clock
   const { app, ask } = await testApp(t, {
     engine,
     server: { trustProxy: true },
-    plugins: { auth: { now }, tenancy: {}, sessions: { now }, users: { now }, ...hasMfa && { mfa: { now } }, login: { registration, now } },
+    plugins: {
+      auth: { now, jwt: { secret: testSecret, expiresIn } },
+      tenancy: { trustHeader },
+      sessions: { now },
+      users: { now },
+      ...mfa !== false && { mfa: { now, ...mfa !== true && mfa } },
+      login: { registration, now }
+    },
     tenants
   })
   return {

@@ -327,6 +327,30 @@ test('a user with a second factor must enter its code', async (t) => {
   )
 })
 
+test("a platform user's second factor is the platform's, whichever tenant a gateway names", async (t) => {
+  const { app, ask, clock, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'], mfa: true, trustHeader: true })
+  await addUser(app, '', email)
+  const session = await ask('POST /auth/login', { body: { email, password } })
+  const token = String(session.body['token'])
+  await enrol(t, (target, request) => ask(target, { ...request, token, tenant: 'acme' }), clock)
+  t.match((await ask('GET /auth/me', { token, tenant: 'acme' })).body, { tenantId: null, mfaEnabled: true })
+  t.match((await logIn('', email, password)).body, { mfaRequired: true })
+})
+
+test('a server without the key lets no user in whose second factor another server added', async (t) => {
+  const engine = await postgresSection(t)
+  const [keyless, keyed] = [
+    await open(t, engine, { tenants: ['acme'], mfa: { masterKey: '' } }),
+    await open(t, engine, { mfa: true })
+  ]
+  await addUser(keyless.app, 'acme', email)
+  const { body } = await keyless.logIn('acme', email, password)
+  await enrol(t, (target, request) => keyed.ask(target, { ...request, token: String(body['token']) }), keyed.clock)
+  t.match((await keyed.logIn('acme', email, password)).body, { mfaRequired: true })
+  refused(t, await keyless.logIn('acme', email, password), 503, 'MFA_NOT_CONFIGURED')
+  refused(t, await keyless.logIn('acme', email, wrong), 401, 'CREDENTIALS_INVALID')
+})
+
 test('the whole server limits requests by address, closes registration by default, and can disable logins', async (t) => {
   const engine = await postgresSection(t)
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
