@@ -64,6 +64,8 @@ export interface UserTables {
     /** The user's login methods (RFC 8176). */
     amr: string[]
     expires_at: Time
+    /** No token of the session is alive after it; null for a session from before this column. */
+    tokens_end_at: Time | null
   }
 
   /** Second factors of users. */

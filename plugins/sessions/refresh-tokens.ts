@@ -57,6 +57,13 @@ export interface SessionUser {
   readonly role: string
 }
 
+/** When a session ends without a refresh, and when the last of its tokens does. */
+export interface SessionEnds {
+  readonly until: Date
+  /** A lower setting of `jwt.expiresIn` leaves earlier tokens alive, so the latest end is kept. */
+  readonly tokensEnd: Date
+}
+
 export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /** Adds a session; false if there is no such active user with the role. */
@@ -65,15 +72,16 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
       { id: userId, role }: Pick<SessionUser, 'id' | 'role'>,
       { tenant, session, secret, own }: RefreshToken,
       amr: readonly string[],
-      until: Date
+      { until, tokensEnd }: SessionEnds
     ): Promise<boolean> {
       const { rows } = await sql`with oldest as (
           delete from tenantry.refresh_tokens where tenant_id = ${tenant} and id in (
             select id from tenantry.refresh_tokens where tenant_id = ${tenant} and user_id = ${userId}::uuid
             order by expires_at desc offset ${maxSessions - 1}::integer)
         )
-        insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at)
-        select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
+        insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at, tokens_end_at)
+        select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz,
+          ${tokensEnd}::timestamptz
         from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid and status = 'active' and role = ${role} returning 1`.execute(writer)
       return rows.length > 0
     },
@@ -84,10 +92,15 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
         .where('tenant_id', '=', tenant).where('id', '=', session).where('expires_at', '>', at).executeTakeFirst(),
 
     /** Replaces the newest token of the session; null if it is no longer the newest, or if its user cannot log in. */
-    async rotate (before: RefreshToken, next: RefreshToken, until: Date): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
+    async rotate (
+      before: RefreshToken,
+      next: RefreshToken,
+      { until, tokensEnd }: SessionEnds
+    ): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
       const { tenant, session } = before
       const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { amr: string[] }>`update tenantry.refresh_tokens r
-        set token = ${tokenHash(next.own)}, expires_at = ${until} from tenantry.users u
+        set token = ${tokenHash(next.own)}, expires_at = ${until}, tokens_end_at = greatest(r.tokens_end_at, ${tokensEnd}::timestamptz)
+        from tenantry.users u
         where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${tokenHash(before.secret)} and r.token = ${tokenHash(before.own)}
           and u.tenant_id = ${tenant} and u.id = r.user_id and u.status = 'active'
         returning u.id, u.email, u.role, r.amr`.execute(dbFor(tenant))
@@ -96,11 +109,16 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
       return { user: { ...user, tenant }, amr }
     },
 
-    /** Ends one session; false if it has ended already. */
-    async end (writer: SystemTransaction, tenant: Owner, userId: string, session: string): Promise<boolean> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.refresh_tokens')
-        .where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId).executeTakeFirst()
-      return numDeletedRows > 0n
+    /** Ends one session. Undefined if it has ended already. */
+    end: (writer: SystemTransaction, tenant: Owner, userId: string, session: string): Promise<{ tokensEnd: Date | null } | undefined> =>
+      writer.deleteFrom('tenantry.refresh_tokens').where('tenant_id', '=', tenant).where('id', '=', session).where('user_id', '=', userId)
+        .returning('tokens_end_at as tokensEnd').executeTakeFirst(),
+
+    /** When the last token of the user's sessions ends; null without one. */
+    async lastTokenEnd (reader: SystemTransaction, tenant: Owner, userId: string): Promise<Date | null> {
+      const row = await reader.selectFrom('tenantry.refresh_tokens').select(({ fn }) => fn.max('tokens_end_at').as('end'))
+        .where('tenant_id', '=', tenant).where('user_id', '=', userId).executeTakeFirst()
+      return row?.end ?? null
     },
 
     /** Ends all sessions of the user, or all but one. */

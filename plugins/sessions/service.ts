@@ -13,7 +13,7 @@ import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
-import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionUser, textOf } from './refresh-tokens.js'
+import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionEnds, type SessionUser, textOf } from './refresh-tokens.js'
 import { endOf, futureIssue, isAfter, keptMark, later, sessionMark, subjectOf, tolerance } from './sequence.js'
 import type { ListOwner, Owners, RevocationStore } from './store.js'
 
@@ -116,6 +116,11 @@ export function createSessions (
     return new Date(at.getTime() + Math.max(leastLife, auth.lifetime * 1000) + tolerance)
   }
 
+  /** As `lifeOf`, also for tokens that a server with a higher `jwt.expiresIn` opened for sessions of the user. */
+  async function userLifeOf (writer: SystemTransaction, tenant: Owner, userId: string, at: Date): Promise<Date> {
+    return later(lifeOf(at), isUuid(userId) ? await refreshTokens.lastTokenEnd(writer, tenant, userId) : null)
+  }
+
   /** Ends tokens of a user. The work resolves with its part of the audit entry, or with null if it has ended nothing. */
   async function change (
     tenant: Owner,
@@ -139,7 +144,7 @@ export function createSessions (
   async function bound (writer: SystemTransaction, { tenant, owner, userId, subject, actor, at }: Ended): Promise<void> {
     const { tokens, rows } = await store.counts(writer, owner, subject, at)
     if (tokens > maxTokens) {
-      await store.end(writer, owner, subject, at, lifeOf(at))
+      await store.end(writer, owner, subject, at, await userLifeOf(writer, tenant, userId, at))
       await endSessions(writer, tenant, userId)
       await writeAudit(writer, {
         tenant,
@@ -209,16 +214,23 @@ export function createSessions (
     if (found.token.equals(tokenHash(given.own))) return found
     const { userId } = found
     await change(tenant, tenant, userId, actor, async (writer, subject, at) => {
-      if (!await refreshTokens.end(writer, tenant, userId, session)) return null
-      await store.endToken(writer, tenant, { subject, token: sessionMark(userId, session), issued: null, until: lastTokenEnd(at) })
+      const ended = await refreshTokens.end(writer, tenant, userId, session)
+      if (ended === undefined) return null
+      const until = later(lastTokenEnd(at), ended.tokensEnd)
+      await store.endToken(writer, tenant, { subject, token: sessionMark(userId, session), issued: null, until })
       return { action: 'auth.refresh', outcome: 'failure', details: { reason: 'used before: the session was revoked' } }
     })
     return null
   }
 
-  /** The time after which no token of a session that ends now can be alive. */
+  /** The time after which no token that is opened now can be alive. */
   function lastTokenEnd (at: Date): Date {
     return new Date(at.getTime() + auth.lifetime * 1000 + tolerance)
+  }
+
+  /** The ends of a session that gets a token now. */
+  function sessionEnds (): SessionEnds {
+    return { until: new Date(now() + refreshLife), tokensEnd: lastTokenEnd(new Date(now())) }
   }
 
   return {
@@ -233,7 +245,7 @@ export function createSessions (
         await store.waitForEnds(writer, tenant)
         const sequence = await store.sequence(writer, tenant, subjectOf(user.id))
         if (partial !== undefined && !isAfter(partial, sequence, now())) throw tokenInvalid()
-        if (!await refreshTokens.insert(writer, user, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
+        if (!await refreshTokens.insert(writer, user, refreshToken, amr, sessionEnds())) throw tokenInvalid()
         return signedFor(user, amr, sequence, refreshToken)
       })
     },
@@ -245,7 +257,7 @@ export function createSessions (
       // Before the token is replaced: an end of all sessions in between must end the token that is opened here.
       const sequence = await sequenceOf({ sub: session.userId, tenant_id: given.tenant })
       const next = createRefreshToken(given)
-      const rotated = await refreshTokens.rotate(given, next, new Date(now() + refreshLife))
+      const rotated = await refreshTokens.rotate(given, next, sessionEnds())
       if (rotated !== null) return { ...signedFor(rotated.user, rotated.amr, sequence, next), user: rotated.user }
       // Another request with the same token was faster, or the session has ended.
       await judged(given, actor)
@@ -257,7 +269,7 @@ export function createSessions (
         if (!await store.lock(writer, tenant, tenant)) throw failure('tenantUnknown')
         return await work(writer, async (userId, end, kept) => {
           const at = new Date(now())
-          const until = lifeOf(at)
+          const until = await userLifeOf(writer, tenant, userId, at)
           const subject = subjectOf(userId)
           const session = kept === undefined ? null : sessionOf(kept)
           const sequence = (await store.end(writer, tenant, subject, at, until)).getTime()
@@ -289,10 +301,10 @@ export function createSessions (
       await change(tenant, owner, claims.sub, actor, async (writer, subject, at) => {
         const session = sessionOf(claims)
         const until = endOf(claims, at)
+        const kept = session !== null && isUuid(claims.sub) ? await refreshTokens.end(writer, tenant, claims.sub, session) : undefined
         const ended = session === null
           ? { token: Buffer.from(auth.tokenId(token), 'base64url'), until }
-          : { token: sessionMark(claims.sub, session), until: later(lastTokenEnd(at), until) }
-        if (session !== null && isUuid(claims.sub)) await refreshTokens.end(writer, tenant, claims.sub, session)
+          : { token: sessionMark(claims.sub, session), until: later(later(lastTokenEnd(at), until), kept?.tokensEnd ?? null) }
         // The second of two concurrent requests with one token has nothing to do.
         const isNew = await store.endToken(writer, owner, { subject, issued: futureIssue(claims, at), ...ended })
         return isNew ? { action: 'auth.logout' } : null
@@ -302,7 +314,7 @@ export function createSessions (
     async closeAll (tenant: Owner, userId, actor, caller) {
       const owner = owners.of({ sub: userId, tenant_id: tenant })
       await change(tenant, owner, userId, actor, async (writer, subject, at) => {
-        const until = caller === undefined ? lifeOf(at) : later(lifeOf(at), endOf(caller, at))
+        const until = later(await userLifeOf(writer, tenant, userId, at), caller === undefined ? null : endOf(caller, at))
         await endSessions(writer, tenant, userId)
         await store.end(writer, owner, subject, later(at, caller === undefined ? null : futureIssue(caller, at)), until)
         return { action: 'auth.logout_all' }

@@ -173,6 +173,34 @@ test('a logout ends the session of its refresh token, a logout everywhere ends a
   t.equal((await refresh(there, bob.body['refreshToken'])).status, 200, "another user's sessions stay")
 })
 
+test('a logout ends tokens from before a lower `jwt.expiresIn` until they expire', async (t) => {
+  const engine = await postgresSection(t)
+  const before = await open(t, engine, { tenants: ['acme'], expiresIn: 30 * day / 1000 })
+  const { clock } = before
+  const after = await open(t, engine, { clock, expiresIn: 900 })
+  const end = (path: string, { body: { token } }: Reply) => after.ask(`POST ${path}`, { token: String(token) })
+  const isRefused = async (response: Reply, message: string) => {
+    const fresh = await open(t, engine, { clock, expiresIn: 900 })
+    t.equal(await info(fresh, response), 401, message)
+  }
+
+  await addUser(before.app, 'acme', email)
+  await addUser(before.app, 'acme', 'bob@example.com')
+  const logIn = () => before.logIn('acme', email, password)
+  const [first, second, bob] = [await logIn(), await logIn(), await before.logIn('acme', 'bob@example.com', password)]
+  t.equal((await end('/auth/logout', await refresh(after, first.body['refreshToken']))).status, 200)
+  const used = second.body['refreshToken']
+  t.equal((await refresh(after, used)).status, 200)
+  refused(t, await refresh(after, used), 401, 'TOKEN_INVALID', 'it was used before')
+  clock.forward(day)
+  await isRefused(first, 'logged out')
+  await isRefused(second, 'its session was revoked')
+
+  t.equal((await end('/auth/logout-all', await after.logIn('acme', 'bob@example.com', password))).status, 200)
+  clock.forward(20 * day)
+  await isRefused(bob, 'logged out everywhere')
+})
+
 test('ended sessions are swept, and each user keeps the newest hundred', async (t) => {
   const clock = fakeClock()
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'], clock })

@@ -14,7 +14,7 @@ import type { SystemMigration } from './system-migration.js'
 import { systemTables } from './system-tables.js'
 import { resourceLimits, tenantConfigs, tenantRbac, tenants } from './tenants.js'
 import { requestStats, usage, usageNotices, usageRequests } from './usage.js'
-import { apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, userLinks, userMfa, users, usersEmailVerified } from './users.js'
+import { apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, sessionTokenEnds, userLinks, userMfa, users, usersEmailVerified } from './users.js'
 import { idempotencyKeys, webhookDepths, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
 import { workflowRunStates, workflows, workflowSchedules, workflowStatusTokens, workflowStepCalls } from './workflows.js'
 
@@ -74,5 +74,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   workflowRunStates,
   fileUploadEnds,
   fileDepths,
-  realtimeFailovers
+  realtimeFailovers,
+  sessionTokenEnds
 ]

@@ -111,6 +111,11 @@ export const refreshTokens = systemMigration('refresh_tokens', ['tenantry.refres
   'create index on tenantry.refresh_tokens (expires_at)'
 ])
 
+/** The time after which no token of the session can be alive. Null until its next refresh, for sessions from before. */
+export const sessionTokenEnds = systemMigration('session_token_ends', [], [
+  'alter table tenantry.refresh_tokens add column tokens_end_at timestamptz'
+])
+
 /** The time at which users confirmed their address. */
 export const usersEmailVerified = systemMigration('users_email_verified', [], ['alter table tenantry.users add column email_verified_at timestamptz'])
 
