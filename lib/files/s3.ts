@@ -194,7 +194,7 @@ async function loadPackages () {
     ])
     return { s3, Upload, getSignedUrl }
   } catch (error) {
-    throw new Error('S3 needs three packages: npm i @aws-sdk/client-s3 @aws-sdk/lib-storage @aws-sdk/s3-request-presigner', {
+    throw new Error('S3 needs three packages: npm i @aws-sdk/client-s3@3 @aws-sdk/lib-storage@3 @aws-sdk/s3-request-presigner@3', {
       cause: error
     })
   }

@@ -23,10 +23,10 @@ export interface ProviderModels {
 }
 
 const packages = {
-  openai: '@ai-sdk/openai',
-  anthropic: '@ai-sdk/anthropic',
-  google: '@ai-sdk/google',
-  local: '@ai-sdk/openai-compatible'
+  openai: '@ai-sdk/openai@3',
+  anthropic: '@ai-sdk/anthropic@3',
+  google: '@ai-sdk/google@3',
+  local: '@ai-sdk/openai-compatible@2'
 } as const satisfies Record<Provider, string>
 
 /** Rejects with installation instructions if the provider's package is missing. */

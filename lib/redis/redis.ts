@@ -246,7 +246,7 @@ async function loadClient (): Promise<typeof Redis> {
   try {
     return (await import('ioredis')).Redis
   } catch (error) {
-    throw new Error('Redis needs the package ioredis: npm i ioredis', { cause: error })
+    throw new Error('Redis needs the package ioredis: npm i ioredis@6', { cause: error })
   }
 }
 

@@ -46,7 +46,7 @@ export async function loadPackage (): Promise<LmdbPackage> {
   try {
     return await import('lmdb')
   } catch (error) {
-    throw new Error('A cache in LMDB needs the package lmdb: npm i lmdb', { cause: error })
+    throw new Error('A cache in LMDB needs the package lmdb: npm i lmdb@3', { cause: error })
   }
 }
 

@@ -94,7 +94,7 @@ t.test('no log line contains a prompt or a response, unless `agent.logPrompts` i
 
 t.test('a missing package is named with the install command', async (t) => {
   const { code, output } = await runProgram(t, 'test/programs/without-model-packages.ts')
-  for (const [provider, name] of [['openai', 'openai'], ['anthropic', 'anthropic'], ['google', 'google'], ['local', 'openai-compatible']]) {
+  for (const [provider, name] of [['openai', 'openai@3'], ['anthropic', 'anthropic@3'], ['google', 'google@3'], ['local', 'openai-compatible@2']]) {
     t.match(output, new RegExp(`^${provider}: .*npm i @ai-sdk/${name} zod$`, 'm'))
   }
   t.equal(code, 0)
