@@ -23,7 +23,9 @@ const env = {
   DATABASE_URL: nowhere,
   DATABASE_URL_DIRECT: nowhere,
   PUBLIC_URL: 'https://example.com',
-  TICKETS_TOKEN: 'x'
+  TICKETS_TOKEN: 'x',
+  S3_KEY_ID: 'x',
+  S3_SECRET: 'x'
 }
 const blocks = pages().flatMap(blocksOf)
 const documents = blocks.filter(({ language, words: [mark] }) => language === 'json' && mark === 'tenantry')

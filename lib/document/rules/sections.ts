@@ -84,7 +84,12 @@ export function checkStorage (provider: StorageProvider, hasS3: boolean, faults:
   if (provider === 'local' && hasS3) {
     faults.add('/s3', 'is not used if `storageProvider` is `local`: set s3, supabase, r2 or both, or remove the section')
   }
-  if (provider !== 'local' && !hasS3) faults.add('/s3', `missing: \`storageProvider\` is \`${provider}\``)
+  if (provider !== 'local' && !hasS3) {
+    faults.add(
+      '/s3',
+      `missing: \`storageProvider\` is \`${provider}\`: expected an object with \`region\`, \`bucket\`, \`accessKeyId\` and \`secretAccessKey\``
+    )
+  }
 }
 
 const maxTiers = 30 // as many as the refusal of an unknown one names

@@ -204,6 +204,16 @@ t.test('tools need unique names, and members that do not collide', async (t) => 
   t.strictSame(faultsOfRoutes(...long), [], 'long names stay distinct')
 })
 
+t.test('a storage without its section names the members of the section', async (t) => {
+  const s3 = { region: 'auto', bucket: 'files', accessKeyId: 'id', secretAccessKey: 'secret' }
+  for (const storageProvider of ['s3', 'supabase', 'r2', 'both']) {
+    t.strictSame(faultsOf({ storageProvider, routes: [] }), [
+      `/s3: missing: \`storageProvider\` is \`${storageProvider}\`: expected an object with \`region\`, \`bucket\`, \`accessKeyId\` and \`secretAccessKey\``
+    ])
+    t.strictSame(faultsOf({ storageProvider, s3, routes: [] }), [])
+  }
+})
+
 t.test('the cache accepts only the section of its provider', async (t) => {
   const redis = { url: 'redis://:hunter2@localhost:6379/1' }
   const lmdb = { dbPath: 'cache' }
