@@ -45,7 +45,7 @@ export const Step = Type.Cyclic({
     action: Optional.String("For `integration`: the name of one of the connector's actions.", { maxLength: 64 }),
     params: Values('For `integration`, `llm`, `embeddings` and `storage`: the parameters.'),
     prompt: Values('For `llm`: the prompt.'),
-    model: Optional.String('For `llm` and `embeddings`: the model.', { maxLength: 200, text: 'request' }),
+    model: Optional.String('For `llm`: the model.', { maxLength: 200, text: 'request' }),
     responseFormat: Values('For `llm`: the format of the response.'),
     operation: Optional.String(
       'For `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`. For `storage` and `embeddings`: the operation.',
@@ -61,7 +61,7 @@ export const Step = Type.Cyclic({
     ),
     arguments: Optional.Map('For `call`: the arguments by name, as values or templates.', Type.Unknown({ text: 'request' })),
     filters: Optional.Array('Filters of the rows, combined with AND.', Filter, { maxItems: 100 }),
-    data: Values('The values to write, by column. For `storage` and `embeddings`: the content; for `realtime`: the message.'),
+    data: Values('The values to write, by column. For `realtime`: the message.'),
     room: Optional.String('For `realtime`: the room.', { text: 'request', minLength: 1, maxLength: 1000 }),
     event: Optional.String('For `realtime`: the name of the event. Default: none.', { text: 'request', minLength: 1, maxLength: 1000 }),
     select: Optional.String('Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.'),

@@ -39,8 +39,12 @@ function paramFaults (params: unknown) {
 export const embeddingOperations = ['embed', 'document', 'search'] as const
 
 export const embeddingsStep: StepKind = {
-  check ({ operation, params }) {
+  check ({ operation, params, data, model }) {
     return [
+      ...data === undefined ? [] : [{ pointer: '/data', message: 'a step of the type `embeddings` takes its values from `params`' }],
+      ...model === undefined
+        ? []
+        : [{ pointer: '/model', message: 'a step of the type `embeddings` uses the model of `agent.embedding`: remove it' }],
       ...embeddingOperations.some((one) => one === operation)
         ? []
         : [{ pointer: '/operation', message: `expected one of ${embeddingOperations.join(', ')}` }],

@@ -143,6 +143,10 @@ test('steps and stores are validated with the document', (t) => {
     /steps\/0\/operation.*expected one of embed, document, search/
   )
   t.match(faults({ agent: { enabled: true, embedding }, workflows: workflows({ params: 3 }) }), /steps\/0\/params/)
+  t.match(
+    faults({ agent: { enabled: true, embedding }, workflows: workflows({ data: 'x', model: 'other' }) }),
+    /steps\/0\/data.*takes its values from `params`[^]*steps\/0\/model.*uses the model of `agent.embedding`/
+  )
   t.match(faults({ workflows: workflows({}) }), /steps\/0\/type/)
   t.match(faults({ agent: { enabled: true, embedding, vectorStore: { provider: 'qdrant' } } }), /vectorStore\/url/)
   t.same(checkConfig(testDocument({ agent: { enabled: true, embedding } }), { env: {} }).database.vectorTable, { dimensions: 1536 })
