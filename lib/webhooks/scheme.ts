@@ -8,8 +8,10 @@ import { failure, type TenantryError } from '../errors.js'
 export interface Delivery {
   readonly body: Buffer
   readonly headers: IncomingHttpHeaders
-  /** The full called address, with its query string. */
-  readonly url: string
+  /** The path of the called address, with its query string. */
+  readonly target: string
+  /** The beginnings of the address, before `target`: as in the request, and the public one of the app. */
+  readonly origins: readonly string[]
   /** The time, in milliseconds since 1970. */
   readonly now: number
 }

@@ -133,19 +133,19 @@ const twilio: Scheme = {
     const given = delivery.headers[twilioHeader]
     if (typeof given !== 'string') throw invalid('a signature')
     const fields = signedFields(delivery)
-    const addresses = addressesOf(delivery.url)
+    const addresses = delivery.origins.flatMap((origin) => addressesOf(origin + delivery.target))
     requireSigned(
       secrets,
       (secret) => anyEqual(addresses.map((address) => createHmac('sha1', secret).update(address).update(fields).digest('base64')), given)
     )
   },
-  // The same fields in another order or encoding have the same signature.
-  idOf: (delivery) => idOr(undefined, withoutPort(delivery.url), signedFields(delivery))
+  // The same fields in another order or encoding have the same signature. The caller chooses the host.
+  idOf: (delivery) => idOr(undefined, delivery.target, signedFields(delivery))
 }
 
 /** The signed data beside the address; throws for a body without a signature. */
-function signedFields ({ body, headers, url }: Delivery): string {
-  const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(url)?.[1] ?? '').getAll('bodySHA256')
+function signedFields ({ body, headers, target }: Delivery): string {
+  const [hash, second] = new URLSearchParams(/\?(.*)$/s.exec(target)?.[1] ?? '').getAll('bodySHA256')
   if (hash !== undefined) {
     if (second !== undefined || !anyEqual([hash.toLowerCase()], createHash('sha256').update(body).digest('hex'))) {
       throw invalid('a body that matches the hash in its address')
@@ -169,10 +169,6 @@ function addressesOf (url: string): readonly string[] {
   const [, origin = '', host = '', port, rest = ''] = address.exec(url) ?? []
   const usual = origin.toLowerCase() === 'https://' ? ':443' : ':80'
   return port === undefined ? [url, origin + host + usual + rest] : [url, origin + host + rest]
-}
-
-function withoutPort (url: string): string {
-  return url.replace(address, '$1$2$4')
 }
 
 export type { Delivery, Scheme } from './scheme.js'

@@ -10,7 +10,7 @@ import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/te
 import type { Warned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
-import { challengeOf, isRepeated, type WebhookProvider } from '../../lib/webhooks/schemes.js'
+import { challengeOf, type Delivery, isRepeated, type WebhookProvider } from '../../lib/webhooks/schemes.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import type { Secrets } from '../secrets/service.js'
 import type { WebhookDeduplication } from './webhook-deduplication.js'
@@ -22,7 +22,7 @@ const maxPath = 1000 // characters; an entry of a PostgreSQL index has some 2,70
 interface InboundOptions {
   /** null without the plugin: then no tenant has a signing secret. */
   readonly secrets: Secrets | null
-  /** The public address of the app, without a path. Empty: the address in the request. */
+  /** The public address of the app, without a path. A sender may sign it in place of the address in the request. May be empty. */
   readonly appUrl: string
   readonly warned: Warned
   readonly deduplication: WebhookDeduplication
@@ -43,7 +43,7 @@ export function createInbound (
     const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     requireReadable(request, body)
     const { scheme, provider } = webhook
-    const delivery = { body, headers: request.headers, url: addressOf(request, appUrl), now: Date.now() }
+    const delivery = { body, headers: request.headers, ...addressOf(request, appUrl), now: Date.now() }
     const tenant = tenantOrPlatform(request.tenant)
     // undefined without the plugin tenant-config.
     const isOfTenant = (request.tenantRoute ?? null) !== null
@@ -121,10 +121,11 @@ function isSecret (value: unknown): value is string {
   return typeof value === 'string' && value.trim() !== ''
 }
 
-/** The address that the sender signed: the public address if it is set, since a proxy may have changed the host. */
-function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): string {
-  if (!originalUrl.startsWith('/')) return originalUrl
-  return (appUrl === '' ? `${protocol}://${host}` : appUrl) + originalUrl
+/** The addresses that the sender may have signed: a proxy may have changed the host, and the app may have another host than the API. */
+function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): Pick<Delivery, 'target' | 'origins'> {
+  const origin = /^https?:\/\/[^/?#]*/i.exec(originalUrl)?.[0] ?? ''
+  const own = origin === '' ? `${protocol}://${host}` : origin
+  return { target: originalUrl.slice(origin.length), origins: appUrl === '' ? [own] : [own, appUrl] }
 }
 
 /**

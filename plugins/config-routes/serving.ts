@@ -19,7 +19,7 @@ export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {
 export interface ServingOptions {
   readonly dashboardPermission: string | undefined
   readonly overridableEnv?: readonly string[]
-  /** The setting APP_URL: the public address of the app. Default: the address in the request. */
+  /** The setting APP_URL: a further address that senders may sign. Default: none. */
   readonly appUrl: string | undefined
   readonly deduplication: WebhookDeduplication
   readonly prefix: string

@@ -9,7 +9,8 @@ import { challengeOf, custom, type Delivery, isRepeated, type Scheme, schemes } 
 type Headers = Delivery['headers']
 
 function delivery (body: string | Buffer, headers: Headers, { now = 0, url = 'https://example.com/hook' } = {}): Delivery {
-  return { body: Buffer.from(body), headers, now, url }
+  const [origin = ''] = /^https?:\/\/[^/]+/.exec(url) ?? []
+  return { body: Buffer.from(body), headers, now, target: url.slice(origin.length), origins: [origin] }
 }
 
 /** Whether the scheme accepts the request; the only other outcome is `signatureInvalid`. */

@@ -8,7 +8,7 @@ import { idOf, snapshotOf, subscriptionOf, tenantOf, time } from './snapshot.js'
 
 export function webhookReader (secrets: readonly string[]): PaymentProvider['readWebhook'] {
   return (body, headers, now) => {
-    stripe.verify({ body, headers, now, url: '' }, secrets)
+    stripe.verify({ body, headers, now, target: '', origins: [] }, secrets)
     const text = textOf(body)
     if (text === null) throw failure('signatureInvalid')
     return readSigned(text, (value) => {
