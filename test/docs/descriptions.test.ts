@@ -1,10 +1,8 @@
 /** `/doc` and `schema.json` are in plain English: each text is understood without the texts around it. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { createServer } from '../../lib/server.js'
 import { dialectInDescription } from '../helpers/dialect.js'
-import { testEnv } from '../helpers/server.js'
-import { testSecret } from '../helpers/tokens.js'
+import { wholeServer } from './whole-server.js'
 
 const verbs = 'Accept Announce Apply Assign Call Cancel Change Chat Check Clear Confirm Create Delete Describe Disable Download Embed Enable ' +
   'Exchange Invite List Log Open Publish Receive Refresh Replace Reset Restore Retrieve Retry Revoke Rotate Run Save Search Send Set Show ' +
@@ -25,33 +23,7 @@ function faultsIn (descriptions: ReadonlyMap<string, string>): string[] {
 }
 
 t.test('descriptions of all built-in endpoints are in plain English, and summaries begin with a verb', async (t) => {
-  const key = 'key-of-the-tests'
-  const app = createServer({
-    databaseProvider: 'embedded',
-    migrate: 'manual',
-    jwt: { secret: testSecret },
-    analytics: { enabled: true },
-    rbac: { enabled: true },
-    auth: { registration: 'open' },
-    agent: {
-      enabled: true,
-      llm: { provider: 'openai', model: 'chat', apiKey: key },
-      embedding: { provider: 'openai', model: 'embedding', apiKey: key },
-      mcpServers: [{ name: 'files', command: 'files' }]
-    },
-    mcp: { url: 'https://api.example.com' },
-    routes: []
-  }, {
-    env: {
-      ...testEnv,
-      APP_URL: 'https://app.example.com',
-      PAYMENT_PROVIDER: 'payprov',
-      PAYPROV_API_KEY: key,
-      PAYPROV_PRODUCT_MAP: '{"pro_monthly":"product"}'
-    },
-    logger: false
-  })
-  t.teardown(() => app.close())
+  const app = wholeServer(t)
   const document: unknown = (await app.inject('/doc')).json()
   const paths = Object.keys(Object(document).paths)
   for (const path of ['/agent/chat', '/agent/embeddings', '/agent/mcp/tools', '/analytics/summary', '/mcp', '/rbac/roles', '/auth/register']) {
