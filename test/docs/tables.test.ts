@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { auditActions } from '../../lib/database/audit.js'
+import { topics } from '../../lib/database/events.js'
 import { reservedPaths } from '../../lib/document/reserved.js'
 import { Plugins } from '../../lib/schema/plugins.js'
 import { page } from './markdown.js'
@@ -76,6 +77,11 @@ t.test('the table of groups lists every group that can be turned off', async (t)
 
 t.test('the audit log lists every action', async (t) => {
   t.strictSame(namesOf(tableOf('docs/guides/audit.md', '## Logged actions')), [...auditActions].sort())
+})
+
+t.test('the guide of embedding lists every topic of change notices', async (t) => {
+  const topicsOf = /`app\.events\.on\(.*Topics: ([^|]+)\|/.exec(page('docs/guides/embedding.md').text)?.[1] ?? ''
+  t.strictSame(namesOf([[topicsOf]]), [...topics].sort())
 })
 
 t.test('the table of metrics lists every metric of the server', async (t) => {
