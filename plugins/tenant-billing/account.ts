@@ -36,7 +36,10 @@ export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, {
       secrets.accessed(tenant, organizationId === undefined ? [keySecret] : [keySecret, organizationSecret])
       const client = await createPayprovClient({ accessToken, organizationId, baseUrl, tenant }).catch((cause: unknown) => {
         // The optional package is not installed.
-        throw failure('billingNotConfigured', { cause })
+        throw failure('billingNotConfigured', {
+          message: 'This server does not support tenant billing: the operator must install the package "@polar-sh/sdk@1"',
+          cause
+        })
       })
       const time = new CallTime(timeoutMs)
       return { call: (options, run) => client.call({ ...options, time }, run) }

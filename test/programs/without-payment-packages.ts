@@ -1,4 +1,4 @@
-/** Creates each payment provider without its package, and prints the reason of the failure. */
+/** Creates each payment provider, and a tenant's own account, without the packages, and prints the reasons of the failures. */
 import { hidePackages } from '../helpers/hide-packages.js'
 
 hidePackages('stripe', '@polar-sh/sdk')
@@ -12,3 +12,13 @@ for (const name of ['payprov', 'altprov'] as const) {
       console.log(`${name}: ${error.message}`)
     })
 }
+
+const { createAccounts } = await import('../../plugins/tenant-billing/account.js')
+const { tenantRef } = await import('../../lib/identity/tenant-ref.js')
+const values = new Map([['payprov_api_key', 'hunter2hunter2']])
+const accounts = createAccounts({ values: async () => values, accessed: () => undefined }, { baseUrl: undefined, timeoutMs: undefined })
+await accounts.open(tenantRef('acme')).then(() => {
+  console.log('tenant: is made')
+}, (error: Error) => {
+  console.log(`tenant: ${'code' in error ? String(error.code) : ''} ${error.message}`)
+})

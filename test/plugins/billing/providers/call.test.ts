@@ -138,6 +138,7 @@ t.test('a missing package is named with the install command', async (t) => {
   const { code, output } = await runProgram(t, 'test/programs/without-payment-packages.ts')
   t.match(output, /^payprov: .*@polar-sh\/sdk: npm i @polar-sh\/sdk@1$/m)
   t.match(output, /^altprov: .*stripe: npm i stripe@23$/m)
+  t.match(output, /^tenant: TENANTRY_BILLING_NOT_CONFIGURED .*: the operator must install the package "@polar-sh\/sdk@1"$/m)
   t.notMatch(output, 'hunter2')
   t.equal(code, 0)
 })
