@@ -51,14 +51,20 @@ export function checkPromises (
   }
 }
 
-/** Adds a fault for each member that the response schema leaves out although a cursor reveals its value. */
+/** Adds a fault for members that the transform replaces, or the response schema leaves out, although a cursor reveals their values. */
 export function checkCursorMembers (
-  queries: readonly RouteQuery[],
-  response: CompiledResponse | null,
+  { queries, transform, response }: Omit<ResultParts, 'integrations'>,
   pointer: string,
   faults: FaultList
 ): void {
   const members = queries.flatMap(({ cursorMembers }) => cursorMembers)
+  const replaced = members.filter((name) => transform?.names.record.includes(name))
+  if (replaced.length > 0) {
+    faults.add(
+      `${pointer}/transform`,
+      `the cursor of the list reveals the values of ${replaced.join(', ')}, which the transform replaces: give its field another name, or order by other columns`
+    )
+  }
   if (response?.kind !== 'schema' || members.length === 0) return
   const { data } = propertiesOf(response.schema)
   const record = itemsOf(isRecord(data) ? data : response.schema)
@@ -66,7 +72,7 @@ export function checkCursorMembers (
   const hidden = members.filter((name) => !Object.hasOwn(propertiesOf(record), name))
   if (hidden.length > 0) {
     faults.add(
-      pointer,
+      `${pointer}/response`,
       `the cursor of the list reveals the values of ${hidden.join(', ')}, which the response omits: add them to \`properties\`, or order by other columns`
     )
   }

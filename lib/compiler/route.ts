@@ -140,7 +140,7 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
   const response = route.response === undefined
     ? null
     : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
-  if (isSound()) checkCursorMembers(queries, response, `${pointer}/response`, faults)
+  if (isSound()) checkCursorMembers({ queries, transform, response }, pointer, faults)
   const settings = { ...values, overridableEnv: context.overridableEnv ?? none }
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, settings)
   const realtime = compileRouteMessage(route, pointer, values, context.messages)

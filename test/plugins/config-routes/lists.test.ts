@@ -141,7 +141,7 @@ test('lists over HTTP', async (t) => {
   })
 })
 
-test('a cursor that would reveal excluded columns is a fault of the document', async (t) => {
+test('a cursor that would reveal excluded or transformed columns is a fault of the document', async (t) => {
   const select = { table: 'notes', operation: 'select', pagination: 'cursor' } as const
   const cases: [Omit<NonNullable<TestDocument['routes']>[number], 'method' | 'path'>, string][] = [
     [
@@ -158,6 +158,13 @@ test('a cursor that would reveal excluded columns is a fault of the document', a
         response: { type: 'array', items: { type: 'object', properties: { id: {} } } }
       },
       '/routes/0/response: the cursor of the list reveals the values of rank, which the response omits: add them to `properties`, or order by other columns'
+    ],
+    [
+      {
+        queries: [{ ...select, order: { column: 'rank' } }],
+        transform: { fields: { title: "'T: ' + item.title" }, operations: [{ type: 'compute', fields: { rank: '0' } }] }
+      },
+      '/routes/0/transform: the cursor of the list reveals the values of rank, which the transform replaces: give its field another name, or order by other columns'
     ],
     [
       { queries: [select, { ...select, alias: 'other' }] },
