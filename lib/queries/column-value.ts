@@ -40,6 +40,10 @@ export function itemType (type: string): string {
   return type.slice(0, -2)
 }
 
+export function isJsonArray (type: string): boolean {
+  return kindOf(type) === 'array' && kindOf(itemType(type)) === 'json'
+}
+
 /** Converts a JSON value other than null to the bound value; `unfit` if it does not fit. */
 export type Encoder = (value: unknown) => unknown
 
@@ -58,7 +62,7 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
     case 'array':
       return arrayEncoder(
         encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }),
-        kindOf(itemType(type)) === 'json' ? 0 : maxDimensions - 1
+        isJsonArray(type) ? 0 : maxDimensions - 1
       )
     case 'text':
       return textEncoder(type, labels)

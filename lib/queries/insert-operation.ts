@@ -5,7 +5,7 @@ import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
-import { unfit } from './column-value.js'
+import { isJsonArray, unfit } from './column-value.js'
 import { findColumn } from './context.js'
 import { compileWrite } from './entity-events.js'
 import { type FixedColumn, type InsertParts, type RowGroup, type Rows, writeInsert } from './insert.js'
@@ -213,10 +213,11 @@ function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { co
 }
 
 function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
-  return stringifyJson(rows.map(({ json }) => {
+  return stringifyJson(rows.map(({ json, bound }) => {
     const record: Record<string, unknown> = Object.create(null)
     for (let index = 0; index < columns.length; index++) {
-      if (json[index] !== undefined) record[columns[index]!.column.name] = json[index]
+      const { name, type } = columns[index]!.column
+      if (json[index] !== undefined) record[name] = isJsonArray(type) ? bound[index] : json[index]
     }
     return record
   }))

@@ -1,5 +1,6 @@
 /** `insert` and `upsert`: one row, or many at once. */
 import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
+import { isJsonArray } from './column-value.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { rowConditions, tenantPlaceholder, where } from './filter.js'
 import { type Binder, castType, columnOf, type Draft, quote, tableName } from './sql.js'
@@ -109,8 +110,13 @@ function sourceOf (leading: readonly string[], given: readonly InputColumn[], ro
       return values.length === 0 ? 'default values' : `values (${values.join(', ')})`
     }
     case 'json': {
-      const definition = given.map(({ column }) => `${quote(column.name)} ${castType(column.type)}`).join(', ')
-      const values = [...leading, ...given.map(({ column }) => columnOf('x', column.name))]
+      // For an array of JSON, PostgreSQL would take nested arrays as dimensions: `rowsAsJson` writes its items as texts.
+      const typeOf = (type: string) => isJsonArray(type) ? 'text[]' : castType(type)
+      const definition = given.map(({ column: { name, type } }) => `${quote(name)} ${typeOf(type)}`).join(', ')
+      const values = [
+        ...leading,
+        ...given.map(({ column: { name, type } }) => columnOf('x', name) + (isJsonArray(type) ? `::${type}` : ''))
+      ]
       const json = draft.add(rows.bind ?? bindRows, 'json')
       return given.length === 0
         ? `select ${values.join(', ')} from json_array_elements(${json})`

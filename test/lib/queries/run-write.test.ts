@@ -17,6 +17,38 @@ const inB: Partial<Scope> = { tenant: { id: tenantIdOf('b'), config: {} } }
 const titles = 'select id, tenant_id, title from articles order by tenant_id, id'
 
 onEachEngine(rows, {
+  'items of arrays of JSON are stored as given, from one record and from many': async (t, library) => {
+    await library.sql('create table boxes (id integer primary key, tenant_id text not null, parts jsonb[], texts json[])')
+    await library.engine.refresh()
+    t.teardown(() => library.sql('drop table boxes'))
+    const parts = [[1, 2], [3], { a: [null] }, null, 'x"y', []]
+    const texts = [[1], [2]]
+    const stored = async (query: Query, body: unknown) => {
+      await library.sql('delete from boxes')
+      await library.run(query, { body })
+      return await library.sql(
+        'select id, array_ndims(parts) as parts, array_ndims(texts) as texts, to_json(parts) as p, to_json(texts) as t, parts @> $1::jsonb[] as contains from boxes order by id',
+        [['[1, 2]']]
+      )
+    }
+    const insert: Query = { table: 'boxes', operation: 'insert' }
+    const row = { parts: 1, texts: 1, p: parts, t: texts, contains: true }
+    const empty = { parts: null, texts: null, p: null, t: [], contains: null }
+    t.strictSame(await stored(insert, { id: 1, parts, texts }), [{ id: 1, ...row }])
+    for (const operation of ['insert', 'upsert'] as const) {
+      t.strictSame(
+        await stored({ ...insert, operation }, [{ id: 1, parts, texts }, { id: 2, parts: null, texts: [] }]),
+        [{ id: 1, ...row }, { id: 2, ...empty }],
+        operation
+      )
+    }
+    t.strictSame(
+      await stored({ ...insert, operation: 'upsert' }, [{ id: 1, parts, texts }, { id: 2, texts: [] }]),
+      [{ id: 1, ...row }, { id: 2, ...empty }],
+      'records with different fields'
+    )
+  },
+
   'an insert sets the given columns, uses defaults for the rest, and belongs to the tenant': async (t, library) => {
     const insert: Query = {
       table: 'articles',
