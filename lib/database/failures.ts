@@ -50,7 +50,7 @@ export class ColumnsError extends TenantryError {
 
 /** Adds the columns to the error of a compiled write that refers to no row of the tenant: PostgreSQL does not name them. */
 export function withReferences (error: unknown, table: string, references: readonly (readonly string[])[]): unknown {
-  if (references.length === 0 || !isFailure(error, 'constraintViolated') || sqlStateOf(error.cause) !== '21000') return error
+  if (references.length === 0 || !isFailure(error, 'constraintViolated') || !isBrokenReference(error.cause)) return error
   const message = `the reference by ${references.map((columns) => columns.join(', ')).join(' or by ')} in ${table} would have no matching row`
   return new ColumnsError(
     catalogue.constraintViolated,
@@ -147,6 +147,11 @@ class DatabaseRefusal extends Error {
   }
 }
 
+/** Raised by compiled writes that refer to no row of the tenant. */
+function isBrokenReference (cause: unknown): boolean {
+  return cause instanceof DatabaseRefusal && cause.state === '22014'
+}
+
 /** The loggable part of a refusal: its place and its rule. The driver's messages quote the value, which may be a secret. */
 function withoutValue (error: unknown, state: string): Error {
   const place = (['table', 'column', 'constraint', 'routine'] as const).flatMap((field) => {
@@ -199,9 +204,9 @@ const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) 
   { states: /^(?:25P03|25006|3D000|08|28|57|58)/, of: databaseUnavailable },
   // Raised by compiled statements only: an upsert met a row that it may not change.
   { states: /^2201F/, of: (cause) => failure('conflict', { cause }) },
-  // 21000: compiled writes that refer to another tenant's row, and an upsert that names a row twice. P0001: a trigger of the application.
-  // 23 and 44: rules without a case above, and a view's `with check option`.
-  { states: /^(?:21000|P0001|23|44)/, of: (cause) => failure('constraintViolated', { cause }) },
+  // 22014: raised by compiled writes that refer to another tenant's row. 21000: an upsert that names a row twice. P0001: a trigger of the
+  // application. 23 and 44: rules without a case above, and a view's `with check option`.
+  { states: /^(?:22014|21000|P0001|23|44)/, of: (cause) => failure('constraintViolated', { cause }) },
   // Raised by compiled statements only.
   { states: /^2201G/, of: (cause) => failure('answerTooLarge', { cause }) },
   // 54: a value too large for PostgreSQL, such as a text of 10 kB in a column with an index.

@@ -93,7 +93,7 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
   })
 }
 
-/** True if the references of a written row belong to its tenant. Otherwise the statement fails with SQLSTATE 21000. */
+/** True if the references of a written row belong to its tenant. Otherwise the statement fails with SQLSTATE 22014. */
 function referencesOwnTenant (
   keys: readonly ForeignKey[],
   { table, context: { catalogue } }: Subject,
@@ -116,8 +116,8 @@ function referencesOwnTenant (
   })
 }
 
-/** An expression that fails during evaluation: a scalar subquery that returns two rows. */
-const raise = '(select true from generate_series(1, 2))'
+/** Fails with SQLSTATE 22014, which the engines report as a broken reference; a window function is not evaluated in advance. */
+const raise = '(select ntile(0) over () > 0)'
 
 /** Fails with SQLSTATE 2201F, which the engines report as `conflict`; it depends on rows, so that it is not evaluated in advance. */
 const refusedRow = 'sqrt(-1 - count(*)::float8)::text'

@@ -1,5 +1,6 @@
 /** A violated rule of a table is reported with its place in the request. */
 import { test } from 'tap'
+import { postgresDatabase } from '../helpers/postgres.js'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { caller, refused, type Request } from './caller.js'
@@ -86,4 +87,26 @@ test('a violated constraint names its place in the request, like every other rej
   const removal = await ask(`DELETE /people/${String(Object(person).id)}`)
   refused(t, removal, 400, 'CONSTRAINT_VIOLATED')
   t.match(removal.body.details, [{ path: '/author_id', message: /notes/ }])
+})
+
+test('an upsert of one key in two spellings is not reported as a missing reference', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  await query(`create table rooms (id integer primary key, tenant_id text not null);
+    create table slots (tenant_id text not null, at timestamptz, room_id integer references rooms, primary key (tenant_id, at));
+    insert into rooms values (1, 'own'), (2, 'other')`)
+  const routes: TestDocument['routes'] = [{ method: 'put', path: '/slots', queries: [{ table: 'slots', operation: 'upsert' }] }]
+  const app = await testServer(t, { routes }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['own'] })
+  const ask = caller(t, app, { tenant: 'own' })
+  const [at, same, later] = ['2026-01-01T00:00:00Z', '2026-01-01T01:00:00+01:00', '2026-01-02T00:00:00Z']
+
+  const twice = await ask('PUT /slots', { body: [{ at, room_id: 1 }, { at: same, room_id: 1 }] })
+  refused(t, twice, 400, 'CONSTRAINT_VIOLATED')
+  t.equal(twice.body.details, undefined)
+  for (const body of [{ at, room_id: 2 }, [{ at, room_id: 1 }, { at: later, room_id: 2 }]]) {
+    const foreign = await ask('PUT /slots', { body })
+    refused(t, foreign, 400, 'CONSTRAINT_VIOLATED')
+    t.match(foreign.body.details, [{ keyword: 'foreignKey', message: 'the reference by room_id in slots would have no matching row' }])
+  }
+  t.strictSame(await query('select * from slots'), [])
+  t.equal((await ask('PUT /slots', { body: [{ at, room_id: 1 }, { at: later, room_id: null }] })).status, 200)
 })

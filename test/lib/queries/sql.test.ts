@@ -231,7 +231,7 @@ const writes: Case<Query>[] = [
     query: { table: 'profiles', operation: 'insert', select: 'bio, authors(name)' },
     scope: { body: { author_id: id, bio: 'b' } },
     sql:
-      raw`with w as (insert into "public"."profiles" as t0 ("tenant_id", "author_id", "bio") values ($1::text, $2::uuid, $3::text) returning t0.*) select row_to_json(r.*)::text from (select t1."bio", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t4 where t4."id" = t1."author_id" and t4."tenant_id" = $1::text) then true else (select true from generate_series(1, 2)) end) r`,
+      raw`with w as (insert into "public"."profiles" as t0 ("tenant_id", "author_id", "bio") values ($1::text, $2::uuid, $3::text) returning t0.*) select row_to_json(r.*)::text from (select t1."bio", (select row_to_json(t2.*) from (select t3."name" from "public"."authors" t3 where t3."id" = t1."author_id" and t3."tenant_id" = $1::text) t2) as "authors" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t4 where t4."id" = t1."author_id" and t4."tenant_id" = $1::text) then true else (select ntile(0) over () > 0) end) r`,
     values: ['a', id, 'b']
   },
   {
@@ -309,7 +309,7 @@ const writes: Case<Query>[] = [
     query: { table: 'articles', operation: 'update', select: 'title', id },
     scope: { body: { author_id: id } },
     sql:
-      raw`with w as (update "public"."articles" t0 set "author_id" = $1::uuid where t0."tenant_id" = $2::text and t0."deleted" = false and t0."id" = $3::uuid returning t0.*) select row_to_json(r.*)::text from (select t1."title" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t2 where t2."id" = t1."author_id" and t2."tenant_id" = $2::text) then true else (select true from generate_series(1, 2)) end) r`,
+      raw`with w as (update "public"."articles" t0 set "author_id" = $1::uuid where t0."tenant_id" = $2::text and t0."deleted" = false and t0."id" = $3::uuid returning t0.*) select row_to_json(r.*)::text from (select t1."title" from w t1 where case when t1."author_id" is null or exists (select from "public"."authors" t2 where t2."id" = t1."author_id" and t2."tenant_id" = $2::text) then true else (select ntile(0) over () > 0) end) r`,
     values: [id, 'a', id]
   },
   {
