@@ -50,7 +50,7 @@ export type Encoder = (value: unknown) => unknown
 export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
   switch (kindOf(type)) {
     case 'json':
-      return type === 'jsonb' ? encodeJsonb : stringifyJson
+      return encodeJson
     case 'boolean':
       return encodeBoolean
     case 'decimal':
@@ -135,7 +135,8 @@ function textThat (fits: (text: string) => boolean): Encoder {
   return (value) => typeof value === 'string' && fits(value) ? value : unfit
 }
 
-function encodeJsonb (value: unknown): unknown {
+/** PostgreSQL stores other texts in `json` too, but cannot read them: functions such as `json_each` then fail. */
+function encodeJson (value: unknown): unknown {
   const text = stringifyJson(value)
   return isStorableJson(text) ? text : unfit
 }

@@ -309,3 +309,23 @@ test('a body that is not JSON is rejected with the position of its fault', async
     'The body contains the forbidden key "__proto__" or "constructor"'
   )
 })
+
+test('a json column takes no text that PostgreSQL cannot read', async (t) => {
+  const columns = { id: { type: 'integer', primaryKey: true }, data: { type: 'json' } } as const
+  const app = await testServer(t, {
+    tables: { sheets: { tenantScoped: true, columns } },
+    routes: [
+      { method: 'post', path: '/sheets', queries: [{ table: 'sheets', operation: 'insert' }] },
+      { method: 'patch', path: '/sheets/:id', queries: [{ table: 'sheets', operation: 'update', id: '{{params.id}}' }] }
+    ]
+  }, { engine: await postgresSection(t), tenants: ['acme'] })
+  const ask = caller(t, app, { tenant: 'acme' })
+  t.match(await ask('POST /sheets', { raw: String.raw`{"id":1,"data":"\\u0000 \u0001 \ud83d\ude00"}` }), { status: 201 })
+  for (const data of [String.raw`"\u0000"`, String.raw`{"\u0000":1}`, String.raw`["\ud800"]`]) {
+    for (const [target, raw] of [['POST /sheets', `{"id":2,"data":${data}}`], ['PATCH /sheets/1', `{"data":${data}}`]] as const) {
+      const reply = await ask(target, { raw })
+      refused(t, reply, 400, 'VALIDATION_FAILED', `${target} ${raw}`)
+      t.match(reply.body.details, [{ message: /"data" must not contain the character NUL/ }])
+    }
+  }
+})
