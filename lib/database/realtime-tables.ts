@@ -17,6 +17,10 @@ export interface RealtimeTables {
     record: ColumnType<unknown, string, never>
     /** The row before an update. */
     before: ColumnType<unknown, string | null, never>
+    /** The size of both; 0 for changes of an earlier version. */
+    bytes: ColumnType<number, number | undefined, never>
+    /** `record` lacks the long values of a large row. */
+    cut: ColumnType<boolean, boolean | undefined, never>
   }
 
   /** A table of a tenant whose changes are recorded. */

@@ -8,14 +8,13 @@ import { batchesIn, batchesSql, batchSql } from './batches.js'
 const maxTenants = 100 // of one run of positions
 const maxEach = 20 // changes of each tenant in a run of positions, while many tenants wait
 const maxAlone = 2000 // changes of a run that fewer tenants share
+const maxRunBytes = 8_388_608 // of changes in a run, which its tenants share; each has at least one change
 const maxBatchChanges = 100 // of one row of `realtime_changes`
 const maxBatchBytes = 262_144 // of one row, without its last change
 const maxChanges = 500 // of one read
 const maxBytes = 4_194_304 // of changes in one read; the first batch may be larger
 const maxReplayBytes = 131_072 // the same for earlier changes, which are read for each client
 const maxHeads = 1000 // of one read
-const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
-const maxCutBytes = 1024 // of those values
 const maxSweptTenants = 100 // of one statement of the sweep
 const maxSwept = 10_000 // batches that one statement of the sweep checks; its tenants share them
 
@@ -90,29 +89,31 @@ const lock: Statement = {
 /** Runs before `standings` in the same transaction. */
 const follow: Statement = { name: 'tenantry_realtime_follow', text: 'select tenantry.follow_timeline()::text' }
 
-/** JSON of a row without its long values, besides those of its key. */
-const cutSql = (row: string): string =>
-  `case when octet_length(${row}::text) > ${maxChangeBytes} then (select json_object_agg(m.key, m.value) from json_each(${row}) m
-    where octet_length(m.value::text) <= ${maxCutBytes} or m.key = any (keys)) else ${row} end`
+/** The size of a recorded change. It is 0 if an earlier version recorded the change while the migration ran. */
+const sizeSql = 'case bytes when 0 then octet_length(record::text) + coalesce(octet_length(before::text), 0) else bytes end'
 
-/** Values: the last stamp that the caller knows, and those of `turns`, which selects the tenants and the first place of each. */
+/**
+ * It never parses the JSON of a row: a failure at one row would stop the changes of all tenants. Values: the last stamp that the caller
+ * knows, and those of `turns`, which selects the tenants and the first place of each.
+ */
 const assignText = (turns: string): string =>
   `with recursive turns as (${turns}), turn as materialized (
     select * from turns limit ${maxTenants}
   ), share as materialized (
-    select greatest(${maxEach}, ${maxAlone} / greatest(count(*), 1)) as most, count(*) = ${maxTenants} as full from turn
+    select greatest(${maxEach}, ${maxAlone} / greatest(count(*), 1)) as most, ${maxRunBytes} / greatest(count(*), 1) as most_bytes,
+      count(*) = ${maxTenants} as full
+    from turn
   ), fresh as materialized (
-    select e.* from turn, lateral (
-      select tenant_id, ctid as row from tenantry.realtime_outbox where tenant_id = turn.tenant_id and place >= turn.place order by tenant_id, place
-      limit (select most from share)) e
+    select tenant_id, e.row, e.earlier_bytes < most_bytes as fits from turn, share, lateral (
+      select row, sum(size) over (order by place) - size as earlier_bytes from (
+        select ctid as row, place, ${sizeSql} as size from tenantry.realtime_outbox where tenant_id = turn.tenant_id and place >= turn.place
+        order by tenant_id, place limit (select most from share)) first) e
   ), taken as (
-    delete from tenantry.realtime_outbox where ctid = any (array(select row from fresh)) returning *
+    delete from tenantry.realtime_outbox where ctid = any (array(select row from fresh where fits)) returning *
   ), wanted as (
-    select tenant_id, place, table_name, kind, octet_length(record::text) > ${maxChangeBytes} as cut, ${cutSql('record')} as record,
-      ${cutSql('before')} as before
-    from taken t where exists (select from tenantry.realtime_recorded r where r.tenant_id = t.tenant_id and r.table_name = t.table_name)
+    select * from taken t where exists (select from tenantry.realtime_recorded r where r.tenant_id = t.tenant_id and r.table_name = t.table_name)
   ), numbered as materialized (
-    select *, row_number() over w as nth, sum(octet_length(record::text) + coalesce(octet_length(before::text), 0)) over w as bytes
+    select tenant_id, table_name, kind, cut, record, before, row_number() over w as nth, sum(${sizeSql}) over w as bytes
     from wanted window w as (partition by tenant_id order by place)
   ), counts as materialized (
     select tenant_id, count(*) as count from numbered group by tenant_id
@@ -133,7 +134,8 @@ const assignText = (turns: string): string =>
       from numbered group by tenant_id, (nth - 1) / ${maxBatchChanges}, bytes / ${maxBatchBytes}
     ) b join counts using (tenant_id) join heads using (tenant_id)
   ) select json_build_object('count', (select count(*) from taken), 'last', case when share.full then (select max(tenant_id) from turn) end,
-    'more', share.full or exists (select from fresh group by tenant_id having count(*) >= share.most),
+    'more', share.full or exists (select from fresh where not fits)
+      or exists (select from fresh group by tenant_id having count(*) >= share.most),
     'epoch', ${epoch}, 'heads', ${headsIn('news')})::text from share`
 
 /** Values: the last stamp, and the tenant after which the run begins. */

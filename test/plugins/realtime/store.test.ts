@@ -2,13 +2,14 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
 import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
-import { createChangeStore } from '../../../plugins/realtime/store.js'
+import { createChangeStore, type PositionResult } from '../../../plugins/realtime/store.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
-import { listen, testServer } from '../../helpers/server.js'
+import { listen, type TestDocument, testServer } from '../../helpers/server.js'
 import { document, open, ready, tokenOf } from './app.js'
 
-const acme = tenantRef('acme')
+const [acme, globex] = [tenantRef('acme'), tenantRef('globex')]
 
 test('changes are read from any position, in reads of at most 500', (t) =>
   forEachEngine(t, async (t, engine) => {
@@ -68,6 +69,100 @@ test('rows with separators, with every digit and of any size arrive whole, or cu
   const { rows } = await sql<{ bytes: number }>`select bytes from tenantry.realtime_changes`.execute(app.db)
   t.ok(rows.length > 1)
   t.ok(rows.every(({ bytes }) => bytes < 800_000), 'each batch is bounded')
+})
+
+const drafts: TestDocument = {
+  tables: { ...document.tables, drafts: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, content: { type: 'json' } } } },
+  realtime: { tables: { drafts: { trigger: true }, tasks: { trigger: true } } }
+}
+
+/** JSON that PostgreSQL stores, and cannot read: with NUL or half of a surrogate pair. */
+const unreadable = (bytes: number, escape = String.raw`\u0000`) => `"${escape}${'x'.repeat(bytes)}"`
+
+test('a row that PostgreSQL cannot read stops no change of a row, of its own tenant or another one', async (t) => {
+  const { app, connect } = await open(t, drafts, { engine: await postgresSection(t) })
+  const [own, other] = [await connect('acme'), await connect('globex')]
+  await own.ask({ type: 'watch', table: 'drafts' })
+  await other.ask({ type: 'watch', table: 'tasks' })
+  let number = 0
+  for (const [id, content] of [[1, unreadable(10)], [2, unreadable(300_000)], [3, unreadable(300_000, String.raw`\uDc00`)]] as const) {
+    const truncated = content.length > 262_144 ? true : undefined
+    await sql`insert into drafts (tenant_id, id, content) values ('acme', ${id}, ${content}::json)`.execute(app.db)
+    await sql`insert into tasks (tenant_id, number, title) values ('globex', ${++number}, 'x')`.execute(app.db)
+    t.match(await other.change(), { record: { number } })
+    t.match(await own.next((message) => message['id'] === id && message['action'] === 'created'), { truncated })
+    await sql`update drafts set content = ${content}::json where id = ${id}`.execute(app.db)
+    await sql`delete from drafts where id = ${id}`.execute(app.db)
+    await own.next(({ type, action }) => type === 'change' && action === 'deleted')
+  }
+  await sql`insert into drafts (tenant_id, id, content) values ('acme', 4, ${unreadable(300_000, String.raw`\\u0000\\\u0000`)}::json)`
+    .execute(app.db)
+  await sql`update drafts set content = '"short"' where id = 4`.execute(app.db)
+  t.match(await own.next(({ record }) => isRecord(record) && record['content'] === 'short'), { id: 4, action: 'updated' })
+})
+
+test('a large row is cut when it is written, also if its JSON is longer than the body that wrote it', async (t) => {
+  const { app } = await open(t, drafts, { engine: await postgresSection(t) })
+  await createRecordedStore(app.db).enter([{ tenant: acme, table: 'drafts' }], 600)
+  const content = JSON.stringify({ short: 1, numbers: Array.from({ length: 1000 }, () => 1e308) })
+  await sql`alter table drafts alter content type jsonb, add column note text default 'kept'`.execute(app.db)
+  await sql`insert into drafts (tenant_id, id, content) values ('acme', 1, ${content}::jsonb)`.execute(app.db)
+  await sql`update drafts set note = 'changed'`.execute(app.db)
+  await sql`update drafts set id = 2`.execute(app.db)
+  await sql`delete from drafts`.execute(app.db)
+  const { rows } = await sql<Record<string, unknown>>`select kind, record, before, cut, bytes from tenantry.realtime_outbox order by place`
+    .execute(app.db)
+  const [first, second] = [{ tenant_id: 'acme', id: 1, note: 'changed' }, { tenant_id: 'acme', id: 2, note: 'changed' }]
+  t.strictSame(rows.map(({ kind, record, before }) => [kind, record, before]), [
+    ['I', { ...first, note: 'kept' }, null],
+    ['U', first, { ...first, note: 'kept' }],
+    ['D', first, null],
+    ['I', second, null],
+    ['D', second, null]
+  ])
+  t.ok(rows.every(({ cut, bytes }) => cut === true && Number(bytes) > 40 && Number(bytes) < 200))
+})
+
+test('a run of positions is bounded in bytes, and each tenant has a share', async (t) => {
+  const { app } = await open(t, drafts, { engine: await postgresSection(t) })
+  await createRecordedStore(app.db).enter([{ tenant: acme, table: 'tasks' }, { tenant: globex, table: 'tasks' }], 600)
+  const store = createChangeStore(app.engine)
+  await sql`insert into tasks (tenant_id, number, title) select 'acme', n, ${'x'.repeat(250_000)} from generate_series(1, 100) n`
+    .execute(app.db)
+  await sql`insert into tasks (tenant_id, number, title) select 'globex', n, 'x' from generate_series(1, 50) n`.execute(app.db)
+  // As an earlier version records them while the migration runs.
+  await sql`update tenantry.realtime_outbox set bytes = 0 where place % 2 = 0`.execute(app.db)
+  const runs: PositionResult[] = []
+  do runs.push(await store.assignPositions('')); while (runs.at(-1)?.more === true)
+  const counts = runs.map(({ count }) => count)
+  t.ok(counts.every((count) => count <= 17 + 50), String(counts))
+  t.equal(counts.reduce((sum, count) => sum + count), 150)
+  t.match(runs[0]?.heads, [{ tenant: 'acme' }, { tenant: 'globex', position: 50 }], 'a tenant with large rows delays no other')
+  const numbers: unknown[] = []
+  for (let after = 0; after < 100;) {
+    const { changes, until } = await store.read(acme, 'tasks', after, 100)
+    numbers.push(...changes.map(({ record }) => JSON.parse(record).number))
+    after = until
+  }
+  t.same(numbers, Array.from({ length: 100 }, (_, index) => index + 1))
+})
+
+test('large changes that an earlier version recorded are cut by the migration', async (t) => {
+  const engine = await postgresSection(t)
+  const { app } = await open(t, drafts, { engine })
+  await createRecordedStore(app.db).enter([{ tenant: acme, table: 'drafts' }], 600)
+  await sql`delete from tenantry.migrations where name like '%realtime_sizes'`.execute(app.db)
+  await sql`alter table tenantry.realtime_outbox drop column bytes, drop column cut`.execute(app.db)
+  await sql`drop function tenantry.cut_row`.execute(app.db)
+  const row = `{"tenant_id":"acme","id":1,"content":${unreadable(300_000)}}`
+  await sql`insert into tenantry.realtime_outbox (tenant_id, table_name, kind, keys, record, before)
+    values ('acme', 'drafts', 'U', '{id}', ${row}::json, ${row}::json), ('acme', 'drafts', 'I', '{id}', '{"id":2}', null)`.execute(app.db)
+  await app.close()
+  const later = await testServer(t, { ...document, ...drafts }, { engine })
+  const store = createChangeStore(later.engine)
+  t.match(await store.assignPositions(''), { count: 2 })
+  const record = '{ "tenant_id" : "acme", "id" : 1 }'
+  t.match((await store.read(acme, 'drafts', 0, 2)).changes, [{ cut: true, record, before: record }, { cut: false, record: '{"id":2}' }])
 })
 
 test('a sweep removes whole batches, and the floor says up to which position', async (t) => {

@@ -8,6 +8,7 @@ import { billing } from './billing.js'
 import { fileDepths, fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
 import { queue, queueLists, queueLosses, queueStates } from './queue.js'
 import { realtime, realtimeBatches, realtimeFailovers, realtimeTimeline } from './realtime.js'
+import { realtimeSizes } from './realtime-sizes.js'
 import { realtimeGates, realtimeOutbox, recordChanges } from './realtime-triggers.js'
 import { oauthTokens, secretEarlierValues, secrets } from './secrets.js'
 import type { SystemMigration } from './system-migration.js'
@@ -75,5 +76,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   fileUploadEnds,
   fileDepths,
   realtimeFailovers,
-  sessionTokenEnds
+  sessionTokenEnds,
+  realtimeSizes
 ]

@@ -195,7 +195,7 @@ const gates = Array.from({ length: gateCount }, (_, number) => gateName(number))
 const filterClasses = Array.from({ length: 16 }, (_, index) => `'tenantry.realtime_filter_${index}'::regclass`)
 
 /** SQL for whether the filter has the tenant. PostgreSQL runs it in half the time of `is_recorded`. */
-const isRecorded = (tenant: string): string => {
+export const isRecorded = (tenant: string): string => {
   const hash = `hashtext(${tenant}::text || tg_argv[0])`
   return `(pg_sequence_last_value((array[${filterClasses.join(', ')}])[1 + ((${hash} >> 6) & ${filterClasses.length - 1})]) & (1::bigint << (${hash} & 63))) <> 0`
 }
