@@ -64,7 +64,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
     async members ({ tenant, room }: Place, limit: number): Promise<Member[]> {
       const { rows } = await sql<{ id: string, state: string | null }>`
         select id, state::text as state from tenantry.realtime_members m where tenant_id = ${tenant} and room = ${room} and ${lives} order by place limit ${limit}::int`
-        .execute(db)
+        .execute(dbFor(tenant))
       return rows.map(({ id, state }) => ({ id, state: state === null ? null : parseJson(state) }))
     },
 

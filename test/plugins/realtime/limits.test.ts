@@ -1,11 +1,13 @@
 /** Bounds of tenants and connections: a plan over two processes, a caller without a token, a stalled reader. */
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { get } from 'node:http'
 import type { Socket } from 'node:net'
 import { mock } from 'node:test'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { platformRef } from '../../../lib/identity/tenant-ref.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createMemberStore } from '../../../plugins/realtime/member-store.js'
 import { gate } from '../../helpers/gate.js'
 import { startInstance } from '../../helpers/instances.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
@@ -164,6 +166,31 @@ test('watches with filters wait for connections in the turn of their tenant, not
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { done: true } }), { type: 'ack' })
   full.open()
   await Promise.all(holding)
+})
+
+test('the members of a room are read in the turn of its tenant', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { app } = await open(t, {}, { engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 5 } } } })
+  const store = createMemberStore(app.db, app.engine.kyselyFor, randomUUID())
+  const full = gate()
+  let held = 0
+  const holding = Array.from({ length: 5 }, () =>
+    app.engine.transaction({ tenant: tenantRef('acme') }, async () => {
+      held++
+      await full.opened
+    }))
+  await until('the tenant has its share of the connections', () => held === 4)
+  const read: string[] = []
+  const list = async (tenant: string) => {
+    await store.members({ tenant: tenantRef(tenant), room: 'a' }, 1)
+    read.push(tenant)
+  }
+  const [own, other] = [list('acme'), list('globex')]
+  await other
+  t.same(read, ['globex'], 'another tenant does not wait')
+  full.open()
+  await Promise.all([own, ...holding])
+  t.same(read, ['globex', 'acme'])
 })
 
 test('a client that reads none of its earlier changes is disconnected after 30 seconds', async (t) => {
