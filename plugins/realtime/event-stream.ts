@@ -62,7 +62,7 @@ export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: 
     const requests = watch.map((text) => watchOf(text, since))
     const stream = createStream(request, reply, unsent.of(tenant))
     // Until the first byte is sent, a failure is an HTTP error.
-    const client = await core.open(stream.outlet, identityOf(request, tenant))
+    const client = await core.open(stream.outlet, identityOf(request))
     stream.onEnd(() => core.close(client))
     try {
       for (const name of room) await core.join(client, name, null)

@@ -2,11 +2,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { isPlatformAdmin, requirePermissions } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import { createLimit } from '../rate-limit/rules.js'
+import { requiredTenant } from '../tenancy/required.js'
 import { requireActive, type Tenant } from '../tenancy/tenant.js'
 import type { Identity } from './types.js'
 
@@ -49,12 +49,18 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   return sent[0] ?? null
 }
 
-/** Returns the tenant. Rejects with `tenantUnknown` if it was deleted, and with `tenantSuspended` if its callers are refused. */
-export async function requireTenant (
-  tenants: FastifyInstance['tenants'],
-  { claims, tenant: id }: Pick<Identity, 'claims' | 'tenant'>
-): Promise<Tenant> {
+type Member = Pick<Identity, 'claims' | 'tenant' | 'createdAt'>
+
+/** The tenant of the identity; null if it was deleted, also if a later tenant has its id. */
+export async function findTenant (tenants: FastifyInstance['tenants'], { tenant: id, createdAt }: Member): Promise<Tenant | null> {
   const tenant = await tenants.get(id)
+  return tenant?.createdAt.getTime() === createdAt.getTime() ? tenant : null
+}
+
+/** Returns the tenant. Rejects with `tenantUnknown` if it was deleted, and with `tenantSuspended` if its callers are refused. */
+export async function requireTenant (tenants: FastifyInstance['tenants'], member: Member): Promise<Tenant> {
+  const { claims } = member
+  const tenant = await findTenant(tenants, member)
   if (tenant === null) throw failure('tenantUnknown')
   requireActive(tenant, { byPlatform: isPlatformAdmin(claims) })
   return tenant
@@ -87,10 +93,10 @@ export function createIdentities (app: FastifyInstance) {
    * Counts an opening, a new token, a watch or a join. Each is work like that of a request, so it counts like one: for the limits of
    * requests, and as usage.
    */
-  async function count (request: FastifyRequest, auth: Claims, id: Owner): Promise<void> {
-    const tenant = await requireTenant(app.tenants, { claims: auth, tenant: id })
-    await limiter()?.checkWithin(request, { auth, tenant })
-    usage()?.record(id, 'api_calls')
+  async function count (request: FastifyRequest, member: Member): Promise<void> {
+    const tenant = await requireTenant(app.tenants, member)
+    await limiter()?.checkWithin(request, { auth: member.claims, tenant })
+    usage()?.record(member.tenant, 'api_calls')
   }
 
   /** @param admit called before the look-up of a key that is not cached */
@@ -102,25 +108,27 @@ export function createIdentities (app: FastifyInstance) {
     /** Rejects with HTTP errors; a 401 or 403 ends the connection. */
     async identify (credential: Credential, request: FastifyRequest, reply: FastifyReply): Promise<Identity> {
       const claims = await claimsOf(credential, () => limiter()?.check(request, reply, unknownKeys))
-      const tenant = await app.tenancy.admit(request, claims)
+      const { id: tenant, createdAt } = await app.tenancy.admit(request, claims)
       const { origin } = request.headers
       const allowed = origins()
-      if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
+      if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant, origin)) {
         throw failure('forbidden', { message: 'Pages of this origin cannot connect' })
       }
-      const counted = () => count(request, claims, tenant.id)
+      const member = { claims, tenant, createdAt }
+      const counted = () => count(request, member)
       await counted()
       // A credential that was valid is checked without the limit, which others with the same address may use up.
-      return { claims, tenant: tenant.id, verify: () => claimsOf(credential), count: counted }
+      return { ...member, verify: () => claimsOf(credential), count: counted }
     },
 
     /** The identity of the caller of a request, who is verified again by the token or key in its headers. */
-    identityOf (request: FastifyRequest, tenant: Owner): Identity {
-      const claims = request.auth ?? { sub: '' }
+    identityOf (request: FastifyRequest): Identity {
+      const { id: tenant, createdAt } = requiredTenant(request)
+      const member = { claims: request.auth ?? { sub: '' }, tenant, createdAt }
       const { authorization = '', 'x-api-key': key } = request.headers
       const verify = () =>
         key === undefined ? app.auth.verify(authorization.replace(/^bearer +/i, '').trim()) : app.auth.identify(String(key))
-      return { claims, tenant, verify, count: () => count(request, claims, tenant) }
+      return { ...member, verify, count: () => count(request, member) }
     }
   }
 }

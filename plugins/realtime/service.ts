@@ -9,7 +9,7 @@ import { createRoomRules } from '../../lib/realtime/rooms.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Usage } from '../usage/index.js'
 import { invalid } from './conditions.js'
-import { isAllowed, requireAllowed, requireTenant } from './identity.js'
+import { findTenant, isAllowed, requireAllowed, requireTenant } from './identity.js'
 import type { TenantTable } from './recorded-store.js'
 import type { Rooms } from './rooms.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
@@ -103,7 +103,7 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     const { identity, outlet } = client
     await verify(client)
     if (client.isClosed) return
-    const tenant = await tenants.get(identity.tenant)
+    const tenant = await findTenant(tenants, identity)
     if (tenant === null || tenant.status !== 'active') return outlet.close(closeCodes.refused, 'The tenant is suspended or deleted')
     await watches.recheck(client)
     const lost: string[] = []
@@ -162,7 +162,8 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
 
     /** Sets a new token for the connection, with its permissions. Rejects with `tenantMismatch` for a token of another tenant. */
     async renew (client: Client, identity: Identity): Promise<void> {
-      if (identity.tenant !== client.identity.tenant) {
+      const { tenant, createdAt } = client.identity
+      if (identity.tenant !== tenant || identity.createdAt.getTime() !== createdAt.getTime()) {
         throw failure('tenantMismatch', { message: 'The token belongs to a different tenant than the connection' })
       }
       client.identity = identity

@@ -57,6 +57,8 @@ export interface Outlet {
 export interface Identity {
   readonly claims: Claims
   readonly tenant: Owner
+  /** The creation of the tenant: a later tenant may have its id. */
+  readonly createdAt: Date
   /** Throws, or rejects, if the token or key is no longer valid. */
   verify(): Promise<Claims> | Claims
   /** Counts a watch or a join as a request. Rejects with `rateLimited`. */

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { gate } from '../../helpers/gate.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -190,4 +191,19 @@ test('a client with a valid key stays connected when its address has sent many i
   t.equal((await deleted.client.closed).code, 4401)
   await valid.client.settle()
   t.equal(valid.client.socket.readyState, 1)
+})
+
+test('connections of a deleted tenant end if they are next checked when another tenant has its id', async (t) => {
+  const { app, origin, connect: join } = await open(t)
+  const [old, other] = [await join('acme'), await join('globex')]
+  t.match(await old.ask({ type: 'join', room: 'a' }), { type: 'ack' })
+  const headers = { authorization: `Bearer ${tokenOf('acme')}` }
+  const stream = await fetch(`${origin}/realtime/events?room=a`, { headers })
+  await app.events.change({ topic: 'tenant', tenant: tenantRef('acme') }, async (transaction) => {
+    await sql`update tenantry.tenants set created_at = created_at + interval '1 second' where id = 'acme'`.execute(transaction)
+  })
+  t.equal((await old.closed).code, 4403)
+  t.type(await stream.text(), 'string', 'the stream ends')
+  t.match(await other.ask({ type: 'ping' }), { type: 'pong' }, 'another tenant')
+  t.match(await (await join('acme')).ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'a connection of the later tenant')
 })

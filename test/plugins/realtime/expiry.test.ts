@@ -41,10 +41,11 @@ test('an expired token ends its connection while the key of another connection c
     }),
     roomRules: undefined
   })
+  const { createdAt = new Date(0) } = await app.tenants.get('acme') ?? {}
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
     const outlet = { send: () => {}, isBehind: false, drained: async () => {}, close: () => closed.push(code), bytes: 0 }
-    await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), verify, count: async () => {} })
+    await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), createdAt, verify, count: async () => {} })
   }
   let lookUps = 0
   await join(1, () => {

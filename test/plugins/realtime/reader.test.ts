@@ -32,7 +32,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
   const client: Client = {
     id,
     outlet,
-    identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), verify: () => ({ sub: 'bob' }), count: async () => {} },
+    identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), createdAt: new Date(0), verify: () => ({ sub: 'bob' }), count: async () => {} },
     isClosed: false,
     watches: new Map(),
     opening: 0,

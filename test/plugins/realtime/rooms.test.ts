@@ -51,7 +51,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
           close: () => {},
           bytes: 0
         },
-        identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }), count: async () => {} },
+        identity: { claims: { sub: 'bob' }, tenant, createdAt: new Date(0), verify: () => ({ sub: 'bob' }), count: async () => {} },
         isClosed: false,
         watches: new Map(),
         opening: 0,
