@@ -107,6 +107,8 @@ export default definePlugin<ResponsesOptions>({
       const size = bodySize(request)
       const { socket } = request.raw
       if (size <= smallBody || !(socket instanceof Socket)) return done()
+      // The connection ended during an earlier hook: the body never arrives, and the response has no further `close` event.
+      if (reply.raw.destroyed) return
       const account = accountOf(request, trustsHeader)
       if (!bodies.admits(account, socket, size)) return done(tooManyBodies())
       // A request may wait for minutes with its body.

@@ -78,6 +78,38 @@ test('bodies that stall fill only the share of their account, and others are ser
   for (let count = 0; count <= most; count++) t.strictSame(await send('/own', acme), [200, undefined], 'bodies of ended requests do not count')
 })
 
+test('bodies of connections that ended before their requests reached the count do not count', async (t) => {
+  let arrived = 0
+  const reset = gate()
+  const app = await testServer(t, { routes }, {
+    tenants: ['acme'],
+    prepare: (app) => {
+      // Such as the rate limit, which waits for Redis.
+      app.addHook('onRequest', async ({ headers }, { raw }) => {
+        if (headers['x-reset'] === undefined) return
+        arrived++
+        await reset.opened
+        t.ok(raw.destroyed)
+      })
+    }
+  })
+  const origin = await listen(app)
+  let ended = 0
+  app.server.on('request', (_request, response) => response.once('close', () => ended++))
+  const acme = bearer({ sub: 'ada', tenant_id: 'acme' })
+  const stalled = await Promise.all(
+    Array.from({ length: most }, (_, index) =>
+      stall(t, origin, '/own', { ...acme, ...index % 2 === 0 ? declared : chunked, 'x-reset': '1' }))
+  )
+  await until('the requests have begun', () => arrived === most)
+  for (const { socket } of stalled) socket.resetAndDestroy()
+  await until('the server has seen their end', () => ended === most)
+  reset.open()
+  const headers = { ...acme, 'content-type': 'application/json' }
+  const { status } = await fetch(`${origin}/own`, { method: 'POST', headers, body: `{"a":"${'x'.repeat(megabyte - 8)}"}` })
+  t.equal(status, 200)
+})
+
 test('bodies of requests that wait for their handlers count until the end', async (t) => {
   const held = gate()
   let waiting = 0
