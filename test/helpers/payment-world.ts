@@ -86,6 +86,8 @@ export interface World {
   change(subscription: string, change: Change): void
   /** The number of charges of a subscription: its start, renewals, and changes of product with an immediate charge. */
   charges(subscription: string): number
+  /** Whether the provider declines payments for changes of product from now on. */
+  decline(declines: boolean): void
 
   /** Makes the next requests fail in this way. Default of `times`: 1. */
   misfortune(misfortune: Misfortune, times?: number): void

@@ -114,6 +114,9 @@ export async function altprovServer (t: Test): Promise<AltprovWorld> {
       account.change(subscription, change)
     },
     charges: (subscription) => account.charges(subscription),
+    decline (declines) {
+      account.declines = declines
+    },
     forget: () => {
       calls.length = 0
     }

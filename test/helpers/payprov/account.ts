@@ -44,6 +44,8 @@ export class Account {
   readonly customers = new Map<string, Customer>()
   readonly checkouts = new Map<string, Checkout>()
   readonly subscriptions = new Map<string, Subscription>()
+  /** Whether payments for changes of product are declined. */
+  declines = false
   readonly #charges = new Map<string, number>()
   readonly #now: () => number
 
@@ -144,7 +146,12 @@ export class Account {
       if (hasEnded) throw alreadyCanceled()
       return this.change(id, 'end')
     }
-    if ('pending_update' in update) return this.#save(subscription, { pending_update: null })
+    if ('pending_update' in update) {
+      if ((subscription.pending_update ?? null) === null) {
+        throw invalid('body', 'pending_update', 'This subscription has no pending update to clear.')
+      }
+      return this.#save(subscription, { pending_update: null })
+    }
     if ('cancel_at_period_end' in update) {
       if (hasEnded || (update.cancel_at_period_end && subscription.cancel_at_period_end)) throw alreadyCanceled()
       if (!update.cancel_at_period_end && !subscription.cancel_at_period_end) {
@@ -172,8 +179,12 @@ export class Account {
       }
       return this.#save(subscription, { pending_update: pending })
     }
-    if (update.proration_behavior === 'invoice') this.#charge(id)
-    return this.#save(subscription, productMembers(product))
+    if (update.proration_behavior === 'invoice') {
+      if (this.declines) throw refusal(402, 'PaymentFailed', 'The payment failed.')
+      this.#charge(id)
+    }
+    // An immediate change clears a pending one.
+    return this.#save(subscription, { ...productMembers(product), pending_update: null })
   }
 
   change (id: string, change: Change): Subscription {

@@ -186,6 +186,9 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
       account.change(subscription, change)
     },
     charges: (subscription) => account.charges(subscription),
+    decline (declines) {
+      account.declines = declines
+    },
     misfortune (misfortune, times = 1) {
       Object.assign(misfortunes, { next: misfortune, left: times })
     },

@@ -25,16 +25,17 @@ type Subscribed = ProviderResponse<AltprovSubscription>
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
   const [price, subscription] = await Promise.all([priceOf(change.call, product), read(change, id)])
   const item = onlyItem(subscription.body)
-  await release(change, subscription.body)
-  if (item.price.id === price.id && !isCanceling(subscription.body)) return snapshotAt(subscription)
-  return snapshotAt(
-    await update(change, id, {
+  const changed = item.price.id === price.id && !isCanceling(subscription.body)
+    ? subscription
+    : await update(change, id, {
       items: [{ id: item.id, price: price.id }],
       proration_behavior: 'always_invoice',
       payment_behavior: 'error_if_incomplete',
       ...goingOn(subscription.body)
     })
-  )
+  // Last, so that a refused payment keeps the schedule. A schedule forbids changes of the cancellation, not of the price.
+  await release(change, subscription.body)
+  return snapshotAt(changed)
 }
 
 /** A schedule changes the price at the end of the period, and releases the subscription a period later. */

@@ -9,6 +9,9 @@ import { createPayprovClient, type PayprovServices } from './client.js'
 import { Id, readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
 
+/** An update of a subscription, if its state needs one. */
+type Step = (subscription: Subscription) => models.SubscriptionUpdate | null
+
 const maxSubscriptions = 100
 const maxProductPages = 20 // of 100 products, which are searched for a price
 const maxProducts = 1000 // products whose prices are remembered
@@ -77,21 +80,24 @@ export async function createPayprov (
   }
 
   /**
-   * Changes a subscription with the updates that it needs, one after the other. Each try reads it again, so that a change whose response
-   * was lost is not repeated, even if Polar ignores the idempotency key.
+   * Takes the steps that the subscription needs, each for the state after the one before. Each try reads it again, so that a change whose
+   * response was lost is not repeated, even if Polar ignores the idempotency key.
    */
   async function change (
     id: string,
     idempotencyKey: string,
-    updatesOf: (subscription: Subscription) => models.SubscriptionUpdate[],
+    steps: readonly Step[],
     time = new CallTime(timeoutMs)
   ): Promise<Snapshot> {
     if (!isProviderId(id)) throw failure('notFound')
     return await client.call({ repeatable: true, idempotencyKey, time }, async (polar) => {
       let subscription = readSubscription(await polar.subscriptions.get(id))
-      const updates = updatesOf(subscription)
-      if (updates.length > 0 && subscription.ended_at !== null) throw failure('providerRefused', { message: 'The subscription has ended' })
-      for (const update of updates) subscription = readSubscription(await polar.subscriptions.update(id, update))
+      for (const step of steps) {
+        const update = step(subscription)
+        if (update === null) continue
+        if (subscription.ended_at !== null) throw failure('providerRefused', { message: 'The subscription has ended' })
+        subscription = readSubscription(await polar.subscriptions.update(id, update))
+      }
       return snapshotOf(subscription)
     })
   }
@@ -144,39 +150,53 @@ export async function createPayprov (
     async changeProduct (id, product, when, idempotencyKey) {
       const time = new CallTime(timeoutMs)
       const productId = await productOf(product, time)
-      return await change(id, idempotencyKey, (subscription) => {
-        const pending = subscription.pending_update?.product_id ?? null
-        const isThere = subscription.product_id === productId
-        const isComing = when === 'period_end' && !isThere && pending === productId
-        return [
-          // Polar does not change a subscription with a scheduled end.
-          ...subscription.cancel_at_period_end ? [{ cancel_at_period_end: false }] : [],
-          ...pending !== null && !isComing ? [{ pending_update: null }] : [],
-          ...isThere || isComing
-            ? []
-            : [{ product_id: productId, proration_behavior: when === 'now' ? 'invoice' as const : 'next_period' as const }]
-        ]
-      }, time)
+      const proration = when === 'now' ? 'invoice' : 'next_period'
+      const isThere = (subscription: Subscription) => subscription.product_id === productId
+      const isComing = (subscription: Subscription) =>
+        when === 'period_end' && !isThere(subscription) && pendingOf(subscription) === productId
+      return await change(id, idempotencyKey, [
+        // Polar does not change a subscription with a scheduled end.
+        goingOn,
+        (subscription) =>
+          isThere(subscription) || isComing(subscription) ? null : { product_id: productId, proration_behavior: proration },
+        // Last, so that a refused change keeps the pending one. A change that Polar accepts usually replaces it.
+        (subscription) => isComing(subscription) ? null : nothingPending(subscription)
+      ], time)
     },
     async cancel (id, idempotencyKey) {
-      return await change(id, idempotencyKey, ({ cancel_at_period_end: isCanceled, ended_at: endedAt }) =>
-        isCanceled || endedAt !== null ? [] : [{ cancel_at_period_end: true }])
+      return await change(id, idempotencyKey, [({ cancel_at_period_end: isCanceled, ended_at: endedAt }) =>
+        isCanceled || endedAt !== null ? null : { cancel_at_period_end: true }])
     },
     async resume (id, idempotencyKey) {
       let isNeeded = false
-      const snapshot = await change(id, idempotencyKey, (subscription) => {
-        const updates = [
-          ...subscription.cancel_at_period_end || subscription.ended_at !== null ? [{ cancel_at_period_end: false }] : [],
-          ...(subscription.pending_update ?? null) === null ? [] : [{ pending_update: null }]
-        ]
+      const noted = (step: Step): Step => (subscription) => {
+        const update = step(subscription)
         // A try after a lost response finds it done.
-        isNeeded ||= updates.length > 0
-        return updates
-      })
+        isNeeded ||= update !== null
+        return update
+      }
+      const snapshot = await change(id, idempotencyKey, [
+        noted((subscription) => subscription.ended_at === null ? goingOn(subscription) : { cancel_at_period_end: false }),
+        noted(nothingPending)
+      ])
       return isNeeded ? snapshot : null
     },
     readWebhook: webhookReader(webhookSecrets)
   }
+}
+
+function pendingOf ({ pending_update: pending }: Subscription): string | null {
+  return pending?.product_id ?? null
+}
+
+/** Withdraws a scheduled end. */
+function goingOn ({ cancel_at_period_end: isCanceled }: Subscription): models.SubscriptionUpdate | null {
+  return isCanceled ? { cancel_at_period_end: false } : null
+}
+
+/** Withdraws a pending change. */
+function nothingPending ({ pending_update: pending }: Subscription): models.SubscriptionUpdate | null {
+  return pending === null || pending === undefined ? null : { pending_update: null }
 }
 
 /** The kind of a customer's payment method, such as `card`; null if either no longer exists. */

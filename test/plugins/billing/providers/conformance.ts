@@ -225,6 +225,19 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await one(provider, 'replaced'), { productIds: [third.product, third.price] })
   })
 
+  await t.test('a change that cannot be paid keeps a planned one', async (t) => {
+    const [first, third] = [world.sell({ ...pro, name: 'Kept' }), world.sell({ ...team, name: 'Declined' })]
+    const id = world.subscribe('declined', large)
+    await provider.changeProduct(id, first.product, 'period_end', 'declined-1')
+    world.decline(true)
+    is(t, await rejected(provider.changeProduct(id, third.product, 'now', 'declined-2')), 'providerRefused')
+    world.decline(false)
+    t.match(await one(provider, 'declined'), { status: 'active', productIds: [large.product, large.price] })
+    world.advance(31 * day)
+    world.change(id, 'renew')
+    t.match(await one(provider, 'declined'), { productIds: [first.product, first.price] })
+  })
+
   await t.test('a cancellation lets the period run out, and can be revoked', async (t) => {
     const id = world.subscribe('cancel', small)
     const before = await one(provider, 'cancel')
