@@ -19,6 +19,8 @@ export interface Claim extends IdempotencyClaim {
   kept (): void
   /** Stores the response, unless it is stored already. Never rejects: the write itself has succeeded. */
   answered (response: KeptResponse): Promise<void>
+  /** Marks the key as used, without its response. Never rejects. */
+  lost (): Promise<void>
   /** Frees the key, unless the route has written something. Never rejects. */
   failed (): Promise<void>
 }

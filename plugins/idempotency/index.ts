@@ -3,7 +3,7 @@
  * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`. With `'encrypted'`, the stored
  * request and response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
-import type { FastifyInstance, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -69,8 +69,13 @@ export default definePlugin<IdempotencyOptions>({
 const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
   const { idempotency: claim } = request
   if (claim === null) return done(null, payload)
-  const settled = reply.statusCode >= 400 || typeof payload !== 'string' ? claim.failed() : claim.answered(keptOf(reply, payload))
-  settled.then(() => done(null, payload), done)
+  settled(claim, reply, payload).then(() => done(null, payload), done)
+}
+
+async function settled (claim: Claim, reply: FastifyReply, payload: unknown): Promise<void> {
+  if (reply.statusCode >= 400) return await claim.failed()
+  // Large responses are streams, which are not kept.
+  return await (typeof payload === 'string' ? claim.answered(keptOf(reply, payload)) : claim.lost())
 }
 
 /** null without a master key: encrypted routes then refuse the header. */

@@ -99,6 +99,7 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
         // Marks the key as written even without a response, so that a retry cannot run the request again.
         await quietly(holding.tenant, store.run(holding, keeping(response) ?? lostStatement(holding)))
       },
+      lost: () => quietly(holding.tenant, store.run(holding, lostStatement(holding))),
       failed: () =>
         quietly(
           holding.tenant,

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine } from '../../helpers/postgres.js'
-import { testServer } from '../../helpers/server.js'
+import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
@@ -29,6 +29,36 @@ test('a route that only calls a service stores the response', async (t) => {
   t.match(first, { status: 200, body: { call: 1 } })
   t.ok(isReplay(again))
   t.equal(again.text, first.text)
+  t.equal(calls, 1)
+})
+
+test('a request whose response is sent in slices is executed once', async (t) => {
+  let calls = 0
+  const service = createServer((_request, response) => {
+    calls++
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ text: 'x'.repeat(600_000) }))
+  })
+  await once(service.listen(0, '127.0.0.1'), 'listening')
+  t.teardown(() => service.close())
+  const baseUrl = `http://127.0.0.1:${Object(service.address()).port}`
+  const app = await testServer(t, {
+    workflows: [{ id: 'long', steps: [{ id: 'call', type: 'integration', integration: 'here', action: 'call' }] }],
+    customIntegrations: [{ name: 'here', baseUrl, actions: { call: { method: 'post', path: '/' } } }]
+  }, { tenants })
+  // Only responses on a connection are sliced.
+  const origin = await listen(app)
+  const send = async () => {
+    const response = await fetch(`${origin}/agent/workflow/run`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${tokenOf('acme')}`, 'content-type': 'application/json', ...under('long').headers },
+      body: JSON.stringify({ ref: 'long', async: false })
+    })
+    return { status: response.status, text: await response.text() }
+  }
+  const first = await send()
+  t.equal(first.status, 200)
+  t.ok(first.text.length > 600_000)
+  t.match(await send(), { status: 409, text: /TENANTRY_IDEMPOTENCY_ANSWER_LOST/ })
   t.equal(calls, 1)
 })
 
