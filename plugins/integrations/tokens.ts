@@ -212,10 +212,11 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     const before = await currentOf(subject)
     if (!isSame(before, used)) return
     let stored = await storedOf(subject)
-    const renewed = subject.oauth2.refreshToken === null ? null : refresh
+    // The one in use may be newer than the stored one.
+    const renewed = subject.oauth2.refreshToken === null ? null : refresh ?? before.refresh
     try {
       const service = secrets()
-      if (renewed !== null && renewed !== before.refresh) {
+      if (renewed !== null && renewed !== stored.refresh) {
         await service?.put(owner, { key: refreshTokenKey, value: renewed }, noActor)
         stored = { ...stored, refresh: renewed }
       }
@@ -224,7 +225,7 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     } catch (err) {
       log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
       // For example beyond the plan: this process continues with the token in memory, as long as the tenant exists.
-      if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed ?? before.refresh, instead: stored })
+      if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed, instead: stored })
     }
   }
 

@@ -18,6 +18,8 @@ interface Service {
   valid: string
   /** The refresh tokens that the token server accepts. */
   refresh: string
+  /** Whether each renewal replaces the refresh token. */
+  rotates: boolean
   /** Lifetime of the next token in seconds. */
   life: number | undefined
   readonly client: 'header' | 'body'
@@ -49,8 +51,10 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
     if (form.get('grant_type') === 'refresh_token') {
       if (refresh !== null && used.has(refresh)) state.reused++
       if (refresh !== state.refresh) return refuse(400, 'invalid_grant')
-      used.add(refresh)
-      state.refresh = secretText(`refresh-token-number-${++count}`, 'a refresh token')
+      if (state.rotates) {
+        used.add(refresh)
+        state.refresh = secretText(`refresh-token-number-${++count}`, 'a refresh token')
+      }
     }
     state.grants.push(`${form.get('grant_type')} ${form.get('scope')}`)
     state.valid = secretText(`access-token-number-${++count}-${randomUUID()}`, 'an access token')
@@ -59,7 +63,7 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
         access_token: state.valid,
         token_type: 'Bearer',
         expires_in: state.life,
-        ...form.get('grant_type') === 'refresh_token' && { refresh_token: state.refresh }
+        ...form.get('grant_type') === 'refresh_token' && state.rotates && { refresh_token: state.refresh }
       })
     )
 
@@ -73,6 +77,7 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
     client,
     valid: 'nothing yet',
     refresh: secretText('refresh-token-of-the-authorization', 'a refresh token'),
+    rotates: true,
     life: undefined,
     grants: [],
     reused: 0
@@ -238,6 +243,22 @@ test('tokens of tenants', async (t) => {
     await storeClient(first, 'tyrell', { CRM_ACCESS: state.valid = 'a token of another account' })
     t.same(await run(first, 'tyrell', crm(state)), hello)
     t.equal(state.grants.length, 1, 'the new secret is used')
+  })
+
+  await t.test('a replaced refresh token that could not be stored is stored with the next token', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'cyberdyne', name: 'Cyberdyne', plan: 'pro' })
+    await storeClient(first, 'cyberdyne', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    const accept = await refuseTokens('cyberdyne', '%')
+    t.same(await run(first, 'cyberdyne', crm(state)), hello)
+    await accept()
+    state.rotates = false
+    state.valid = 'a token that the service has revoked'
+    t.same(await run(first, 'cyberdyne', crm(state)), hello)
+    t.equal(await first.secrets.get('cyberdyne', 'CRM_REFRESH'), state.refresh)
+    state.valid = 'another one'
+    t.same(await run(second, 'cyberdyne', crm(state)), hello, 'another server renews with it')
+    t.equal(state.grants.length, 3)
   })
 
   await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
