@@ -2,8 +2,8 @@
 import type { Actor } from '../../lib/database/audit.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { apiKeyIdOf } from '../../lib/identity/api-key-claims.js'
 import { callerOf, type CallerRequest, holdings, isPlatformAdmin } from './access.js'
-import { apiKeyIdOf } from './callers.js'
 import type { PermissionSet } from './permissions.js'
 
 /** The parts of a request that identify its actor. */

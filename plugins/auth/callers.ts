@@ -2,6 +2,7 @@
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { apiKeyIdOf } from '../../lib/identity/api-key-claims.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { apiKeyUnknown } from './errors.js'
 import { type PermissionSet, unionOf } from './permissions.js'
@@ -9,40 +10,13 @@ import type { Admit, RoleSource, Sources } from './sources.js'
 
 const maxKeyLength = 256 // characters; longer keys are refused without a look-up
 const platformKey = /^[\x21-\x7e]{16,256}$/
+
 /** The claims of every caller with the platform's key. */
 export const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
 
-/** Mark the claims of a tenant's key. Symbols, so that no token can contain them. */
-const keyId = Symbol('tenantry.auth.key')
-const keyText = Symbol('tenantry.auth.key.text')
-
-/**
- * The claims of a tenant's key: those of a caller, and `api_key`, its id.
- *
- * @param text the result of `keyTextIdOf`, which changes with a rotation
- */
-export function claimsOfKey (id: string, text: string, claims: Claims): Claims {
-  return Object.freeze({ ...claims, api_key: id, [keyId]: id, [keyText]: text })
-}
-
-/** The id of the tenant's API key that the caller sent; undefined for a token. */
-export function apiKeyIdOf (claims: Claims): string | undefined {
-  return keyId in claims ? String(claims[keyId]) : undefined
-}
-
-/** Identifies the text of the tenant's API key that the caller sent; undefined for a token. */
-export function keyTextOf (claims: Claims): string | undefined {
-  return keyText in claims ? String(claims[keyText]) : undefined
-}
-
-/** Identifies the text of a tenant's key by a part of its hash, which is enough to tell the texts of one key apart. */
-export function keyTextIdOf (hash: Buffer): string {
-  return hash.toString('base64url', 0, 12)
-}
-
 /** Whether the caller sent an API key, of a tenant or of the platform, instead of a token. */
 export function isOfApiKey (claims: Claims): boolean {
-  return keyId in claims || isOfPlatformKey(claims)
+  return apiKeyIdOf(claims) !== undefined || isOfPlatformKey(claims)
 }
 
 export function isOfPlatformKey (claims: Claims): boolean {

@@ -10,7 +10,7 @@ declare module 'fastify' {
     /**
      * Requests with a tenant's token count for their caller, not for the plan or the default, so that no caller can block the route for
      * another one. A tenant's administrators, its API keys, and its other callers each have a total: the plan's requests a minute, at
-     * least 300. Each caller has a tenth of it. Default: false.
+     * least 300. Each caller has a tenth of it; the sessions of a user are spread over four such counts. Default: false.
      */
     callerLimit?: boolean
     /** The route opens a connection within which its caller asks for more: `rateLimiter.checkWithin` counts that. Default: false. */

@@ -117,6 +117,23 @@ for (const [name, options] of Object.entries({
   })
 }
 
+t.test('a stolen token leaves the routes with a limit for each caller to the other sessions of its user', async (t) => {
+  const { app, tenant } = await appOf(t, {})
+  const session = (number: number) =>
+    bearer({ sub: 'ada', role: 'admin', tenant_id: tenant, session_id: `00000000-0000-4000-8000-${String(number).padStart(12, '0')}` })
+  t.same(statuses(await ask(app, '/upgrade', 31, session(0))).slice(-2), [200, 429])
+  t.same(statuses(await ask(app, '/upgrade', 1, session(1))), [200])
+  for (let number = 1; number <= 20; number++) await ask(app, '/upgrade', 30, session(number))
+  t.same(statuses(await ask(app, '/upgrade', 1, bearer({ sub: 'boss', role: 'admin', tenant_id: tenant }))), [200], 'many sessions leave a part')
+})
+
+t.test('a claim api_key does not make a token count as an API key', async (t) => {
+  const { app, tenant } = await appOf(t, {})
+  const user = (number: number, claims = {}) => bearer({ sub: `user-${number}`, tenant_id: tenant, ...claims })
+  for (let number = 1; number <= 10; number++) await ask(app, '/upgrade', 30, user(number))
+  t.same(statuses(await ask(app, '/upgrade', 1, user(11, { api_key: 'none' }))), [429])
+})
+
 t.test('ten callers use up the total of the routes with a limit for each caller, but not that of administrators', async (t) => {
   const { app, clock, tenant } = await appOf(t, {})
   const user = (number: number) => bearer({ sub: `user-${number}`, tenant_id: tenant })
