@@ -69,6 +69,8 @@ export type EventContent = Omit<ProviderEvent, 'id' | 'type' | 'at'>
 
 export interface CheckoutInput {
   readonly tenant: Owner
+  /** The last deletion of a tenant with the id: its customer does not become the customer of this tenant. null without one. */
+  readonly deletedAt: Date | null
   /** The e-mail address of the payer, if it is known. */
   readonly email: string | undefined
   /** From the product map: an id of a product, or of a price. */

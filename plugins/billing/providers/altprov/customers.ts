@@ -10,15 +10,20 @@ import { type AltprovCall, keyOf } from './client.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
 import { idOf } from './snapshot.js'
 
-const maxCustomers = 10 // of one tenant; several exist only if some were created by hand
+const maxCustomers = 10 // of one tenant; several exist only if some were created by hand, or before a deletion
 
-/** The tenant's first customer, which is created if it is missing. */
-export async function customerOf (call: AltprovCall, { tenant, email }: Pick<CheckoutInput, 'tenant' | 'email'>): Promise<string> {
-  const [found] = await customersOf(call, tenant)
-  if (found !== undefined) return found
+/** The tenant's first customer, created if it is missing. The metadata of a deleted tenant's customer can name the same id. */
+export async function customerOf (
+  call: AltprovCall,
+  { tenant, deletedAt, email }: Pick<CheckoutInput, 'tenant' | 'deletedAt' | 'email'>
+): Promise<string> {
+  const since = deletedAt?.getTime()
+  const found = (await customersOf(call, tenant)).find(({ created }) => since === undefined || created * 1000 > since)
+  if (found !== undefined) return found.id
+  const idempotencyKey = since === undefined ? keyOf('customer', tenant) : keyOf('customer', tenant, since)
   // A repeated key needs equal content: the address is set afterwards.
   const { body: made } = await call(readCustomer, (stripe) =>
-    stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey: keyOf('customer', tenant) }))
+    stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey }))
   if (email === undefined || typeof made.email === 'string') return made.id
   await call(readCustomer, (stripe) =>
     stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) }))
@@ -33,17 +38,16 @@ export async function customersOfSubscriptions (call: AltprovCall, tenant: Owner
     call(readFound, (stripe) => stripe.subscriptions.search({ query, limit: 100 }))
   ])
   const customersOfFound = found.body.data.map(({ customer }) => idOf(customer))
-  return [...new Set([...known, ...customers, ...customersOfFound])].slice(0, maxCustomers)
+  return [...new Set([...known, ...customers.map(({ id }) => id), ...customersOfFound])].slice(0, maxCustomers)
 }
 
 /** The oldest first, so that the same one is chosen each time. */
-async function customersOf (call: AltprovCall, tenant: Owner): Promise<string[]> {
+async function customersOf (call: AltprovCall, tenant: Owner) {
   const query = ofTenant(tenant)
   const { body } = await call(readCustomers, (stripe) => stripe.customers.search({ query, limit: 100 }))
   return body.data
     .filter(({ metadata }) => metadata?.tenant_id === tenant)
     .sort((one, other) => one.created - other.created || (one.id < other.id ? -1 : 1))
-    .map(({ id }) => id)
 }
 
 /** A query of the provider's search language; a tenant's id contains no character that ends the text. */

@@ -32,9 +32,9 @@ export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutM
 
 async function checkout (
   call: AltprovCall,
-  { tenant, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput
+  { tenant, deletedAt, email, product, successUrl, cancelUrl, idempotencyKey }: CheckoutInput
 ): Promise<Checkout> {
-  const [price, customer] = await Promise.all([priceOf(call, product), customerOf(call, { tenant, email })])
+  const [price, customer] = await Promise.all([priceOf(call, product), customerOf(call, { tenant, deletedAt, email })])
   const metadata = { tenant_id: tenant }
   const { body } = await call(readCheckout, (stripe) =>
     stripe.checkout.sessions.create({

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { isProviderId } from '../../../../lib/document/rules/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime, documented, Id as IdOf, orNull } from '../call.js'
-import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
+import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
 import { Id, readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
@@ -104,7 +104,7 @@ export async function createPayprov (
 
   return {
     name: 'payprov',
-    async checkout ({ tenant, email, product, successUrl, cancelUrl, idempotencyKey }): Promise<Checkout> {
+    async checkout ({ tenant, deletedAt, email, product, successUrl, cancelUrl, idempotencyKey }): Promise<Checkout> {
       const time = new CallTime(timeoutMs)
       const products = [await productOf(product, time)]
       // After a lost response, a second checkout is harmless: the address of the first one is unknown.
@@ -112,7 +112,7 @@ export async function createPayprov (
         const { id, url, total_amount: amount, currency } = readCheckout(
           await polar.checkouts.create({
             products,
-            external_customer_id: tenant,
+            external_customer_id: externalIdOf({ tenant, deletedAt }),
             ...email !== undefined && { customer_email: email },
             metadata: { tenant_id: tenant },
             success_url: successUrl,
@@ -183,6 +183,11 @@ export async function createPayprov (
     },
     readWebhook: webhookReader(webhookSecrets)
   }
+}
+
+/** Polar does not change the external id of a customer. The id of another tenant cannot contain the separator. */
+function externalIdOf ({ tenant, deletedAt }: Pick<CheckoutInput, 'tenant' | 'deletedAt'>): string {
+  return deletedAt === null ? tenant : `${tenant}@${deletedAt.getTime()}`
 }
 
 function pendingOf ({ pending_update: pending }: Subscription): string | null {

@@ -13,6 +13,7 @@ const day = 86_400_000 // ms
 const pro = { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' } as const
 const team = { name: 'Team', amount: 9900, currency: 'usd', cycle: 'monthly' } as const
 const checkoutInput = {
+  deletedAt: null,
   email: undefined,
   successUrl: 'https://app.example/done?session={CHECKOUT_ID}',
   cancelUrl: 'https://app.example/cancel'

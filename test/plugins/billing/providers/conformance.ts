@@ -36,6 +36,7 @@ async function checkouts (t: Test, world: World): Promise<void> {
   const sold = world.sell(pro)
   const input = {
     tenant: tenantRef('acme'),
+    deletedAt: null,
     email: 'pay@acme.example',
     product: sold.product,
     successUrl: 'https://app.example/billing/success?session={CHECKOUT_ID}',
@@ -68,6 +69,23 @@ async function checkouts (t: Test, world: World): Promise<void> {
     const id = world.pay(own.id)
     t.match(await provider.subscriptions(tenantRef('globex')), [{ id, tenant: tenantRef('globex') }])
     t.equal((await provider.subscriptions(tenantRef('acme'))).length, 1)
+  })
+
+  await t.test('a later tenant with the id of a deleted one is another customer', async (t) => {
+    const buy = async (email: string, deletedAt: Date | null) => {
+      const again = { ...input, tenant: tenantRef('again'), email, deletedAt, idempotencyKey: email }
+      return world.pay((await provider.checkout(again)).id)
+    }
+    const earlier = await buy('pay@earlier.example', null)
+    world.advance(minute)
+    const deletedAt = new Date(world.now())
+    world.advance(minute)
+    const later = [await buy('pay@later.example', deletedAt), await buy('also@later.example', deletedAt)]
+    const found = await provider.subscriptions(tenantRef('again'))
+    t.equal(found.length, 3)
+    const customerOf = (subscription: string | undefined) => found.find(({ id }) => id === subscription)?.customerId
+    t.equal(customerOf(later[0]), customerOf(later[1]))
+    t.not(customerOf(later[0]), customerOf(earlier))
   })
 
   await t.test('an unknown product is rejected', async (t) => {

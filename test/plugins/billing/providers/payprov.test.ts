@@ -191,6 +191,7 @@ t.test('behaviour that only Polar has', async (t) => {
     const last = world.sell({ name: 'Last', amount: 5000, currency: 'eur', cycle: 'yearly' })
     const input = {
       tenant: tenantRef('acme'),
+      deletedAt: null,
       email: undefined,
       product: last.price,
       successUrl: 'https://app.example/s?session={CHECKOUT_ID}',
