@@ -1,8 +1,9 @@
 /** The limits of routes with `callerLimit`, such as those that revoke a stolen token: a flood with that token must not block them. */
 import type { Claims } from '../../lib/expressions/types.js'
 import { apiKeyIdOf } from '../../lib/identity/api-key-claims.js'
+import { sessionOf } from '../../lib/identity/session-claims.js'
 import type { TenantId } from '../../lib/identity/tenant-ref.js'
-import { sessionOf } from '../sessions/sequence.js'
+
 import { boundedKey, createLimit, type Limit } from './rules.js'
 
 const windowMs = 60_000
