@@ -131,10 +131,11 @@ export function lengthOf ({ headers }: Pick<IncomingMessage, 'headers'>): number
   return headers['transfer-encoding'] === undefined && Number.isSafeInteger(length) && length >= 0 ? length : null
 }
 
-// Characters of ASCII that need no escape in a quoted string.
-const boundaryForm = /;\s*boundary=(?:"([ !#-[\]-~]+)"|([!#-:<-[\]-~]+))/i
+// Characters of ASCII that need no escape in a quoted string, as many as RFC 2046 (5.1.1) allows. Node.js searches bytes in linear time
+// only if the searched ones are at most 250.
+const boundaryForm = /;\s*boundary=(?:"([ !#-[\]-~]{1,70})"|([!#-:<-[\]-~]{1,70})(?![!#-:<-[\]-~]))/i
 
-/** The boundary of a form; undefined if it has none. */
+/** The boundary of a form; undefined if it has none, or an invalid one. */
 export function boundaryOf ({ headers }: Pick<IncomingMessage, 'headers'>): string | undefined {
   const [, quoted, plain] = boundaryForm.exec(headers['content-type'] ?? '') ?? []
   return quoted ?? plain

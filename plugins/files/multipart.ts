@@ -4,6 +4,7 @@
  */
 import type { Multipart } from '@fastify/multipart'
 import type { FastifyInstance } from 'fastify'
+import { failure } from '../../lib/errors.js'
 import { boundaryOf, pipeBody } from './body.js'
 import { formLimits } from './buckets.js'
 import { FormBody } from './form-body.js'
@@ -28,7 +29,9 @@ export async function acceptForms (app: FastifyInstance): Promise<void> {
     forms.set(request, {
       async * parts (limits = formLimits) {
         const boundary = boundaryOf(raw)
-        if (boundary === undefined) throw new Error('the form has no boundary')
+        if (boundary === undefined) {
+          throw failure('badRequest', { message: 'The Content-Type of the form must have a boundary of 1 to 70 characters' })
+        }
         const body = pipeBody(raw, new FormBody(boundary, limits.parts))
         const form = Object.assign(Object.create(members), { raw: body, log: silent, isMultipart: () => true })
         yield * form.parts({ limits })

@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { refused } from '../../http/caller.js'
-import { boundary, file, form, MB, onDisk, open, type Opened, type Part, rows, storage } from './app.js'
+import { boundary, file, form, MB, onDisk, open, type Opened, type Part, rows, storage, userOf } from './app.js'
 
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
   t.same(
@@ -166,6 +166,29 @@ test('a form must contain one file and its fields', async (t) => {
   )
   refused(t, await (opened.as('acme', { tenant_id: undefined })).upload([file('x')]), 400, 'TENANT_REQUIRED')
   await nothingLeft(t, opened)
+})
+
+test('a boundary has at most 70 characters', async (t) => {
+  const opened = await open(t, { routes: [{ path: '/inbox', method: 'post', multipart: true, response: { id: '{{files.file.id}}' } }] })
+  const stranger = userOf(t, opened.origin, { 'x-tenant-id': 'acme' })
+  for (const [user, path] of [[opened.as('acme'), '/files/upload'], [stranger, '/inbox']] as const) {
+    const send = (own: string, header: string) =>
+      user.ask(`POST ${path}`, {
+        headers: { 'content-type': `multipart/form-data; boundary=${header}` },
+        body: form([file('x')]).toString().replaceAll(boundary, own)
+      })
+    for (const length of [71, 252]) {
+      const long = 'a'.repeat(length)
+      for (const header of [long, `"${long}"`, `${long}; charset=utf-8`]) {
+        const { status, body: { code, message } } = await send(long, header)
+        t.match([status, code, message], [400, 'TENANTRY_BAD_REQUEST', /boundary of 1 to 70 characters/], `${path}: ${length}`)
+      }
+    }
+    const longest = 'a'.repeat(70)
+    for (const header of [longest, `"${longest}"`, `${longest}; charset=utf-8`]) {
+      t.equal((await send(longest, header)).status, path === '/inbox' ? 200 : 201, header)
+    }
+  }
 })
 
 test("the smallest of several limits applies, and only the plan's names an upgrade", async (t) => {
