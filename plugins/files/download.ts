@@ -4,6 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
+import { addressKey } from '../../lib/http/account.js'
 import { isKnownToCaller } from '../../lib/http/caching.js'
 import { limitWriting } from '../../lib/http/caller-left.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
@@ -62,10 +63,14 @@ export function downloadRoutes (app: FastifyGroup, service: FilesService): void 
 }
 
 async function download (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
+  const named = request.tenant?.id
   const file = await permitted(request, service)
   const isQuarantined = file.scan !== undefined
   const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true
-  const image = await service.transforms.of(file, request.query, service.addressWithoutToken(request))
+  // Callers of other tenants can read public files too, and use signed URLs.
+  const isOwn = named === file.tenant || (request.auth !== null && isPlatformAdmin(request.auth))
+  const address = isOwn ? service.addressWithoutToken(request) : addressKey(request.ip)
+  const image = await service.transforms.of(file, request.query, address)
   const { contentType, size, sha256 } = image ?? file
   const isInline = !isQuarantined && request.query.inline === '1' && inlineTypes.has(contentType)
   const tag = `"${sha256}"`

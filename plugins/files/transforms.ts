@@ -50,7 +50,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
     tooManyOfTenant: busy,
     tooManyInAll: busy
   })
-  /** By object key, those for callers without a token apart: they have their own turns. */
+  /** By object key, those for callers with an `address` apart: they have their own turns. */
   const running = new Map<string, Promise<MadeImage>>()
 
   async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform, address?: string): Promise<MadeImage> {
@@ -127,7 +127,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
   return {
     /**
      * null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large.
-     * `address`: of a caller without a token.
+     * `address`: of a caller without a token, or of another tenant.
      */
     async of (file: StoredFile, parameters: ImageTransform, address?: string): Promise<MadeImage | null> {
       const text = transformName(parameters)
@@ -139,7 +139,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
         })
       }
       const name = hash('sha256', text).slice(0, 32)
-      const key = `${transformKey(file.tenant, file.id, name)}${address === undefined ? '' : ' no token'}`
+      const key = `${transformKey(file.tenant, file.id, name)}${address === undefined ? '' : ' of strangers'}`
       const making = running.get(key)
       if (making === undefined) return await begin(key, file, name, parameters, address)
       try {

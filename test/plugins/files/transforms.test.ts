@@ -5,9 +5,11 @@ import { sql } from 'kysely'
 import sharp from 'sharp'
 import { test } from 'tap'
 import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { StoredFile } from '../../../plugins/files/index.js'
 import { createTransforms, createTransformStore } from '../../../plugins/files/transforms.js'
+import { testApp } from '../../helpers/app.js'
 import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
@@ -224,6 +226,35 @@ test('one address makes one transform at a time, of whatever tenants', async (t)
   t.ok(reads.includes(`globex/${third.id}`), "that of another address is made beside the first's")
   door.open()
   await Promise.all([...first, beside])
+})
+
+test("callers of other tenants do not take the places of a tenant's own callers", async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const door = gate()
+  let originals = 0
+  const store: ObjectStore = {
+    ...disk,
+    async get (key, range) {
+      originals++
+      await door.opened
+      return await disk.get(key, range)
+    }
+  }
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme', 'globex'] })
+  const origin = await listen(app)
+  const [ada, gus, root] = ['acme', 'globex', undefined].map((tenant) =>
+    userOf(t, origin, bearer({ sub: 'ada', tenant_id: tenant, role: tenant === undefined ? 'admin' : 'user' }))
+  )
+  if (ada === undefined || gus === undefined || root === undefined) throw new Error('there are three users')
+  const { body: { url } } = await ada.upload([await photo(), { name: 'public', value: 'true' }])
+  const theirs = Array.from({ length: 9 }, (_, index) => gus.ask(`GET ${String(url)}?width=${index + 1}`))
+  refused(t, await Promise.race(theirs), 429, 'TRANSFORMS_BUSY', 'an address has eight')
+  const own = ada.ask(`GET ${String(url)}?width=50`)
+  await until("the tenant's own is made beside", () => originals === 2)
+  const ofPlatform = root.ask(`GET ${String(url)}?width=51`)
+  door.open()
+  t.same([(await own).status, (await ofPlatform).status], [200, 200])
+  t.same((await Promise.all(theirs)).map(({ status }) => status).sort(), [...Array<number>(8).fill(200), 429])
 })
 
 test("a file that is deleted during its image's computation leaves nothing", async (t) => {
