@@ -48,8 +48,12 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
           await drop(tenant, file, id)
           return 0
         }
-        const { numUpdatedRows } = await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant)
-          .where('file_id', '=', file).where('id', '=', id).executeTakeFirst()
+        // A removal of the upload may have deleted the object before it was stored, and then deletes the row.
+        const db = dbFor(tenant)
+        const upload = db.selectFrom('tenantry.files').select('id')
+          .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'resumable')
+        const { numUpdatedRows } = await db.updateTable(table).set({ size }).where('tenant_id', '=', tenant)
+          .where('file_id', '=', file).where('id', '=', id).where(({ exists }) => exists(upload)).executeTakeFirst()
         if (numUpdatedRows === 0n) throw failure('conflict')
         return size
       } catch (error) {

@@ -108,7 +108,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
       await drop({ ...made, createdAt })
       throw error
     }
-    // The file may have been deleted meanwhile, with its earlier objects.
+    // The file may have been deleted meanwhile, with its earlier objects. The row ends only after them.
     if (await transforms.find(tenant, id, made.name) === null) await objects.delete(key)
   }
 
@@ -181,10 +181,15 @@ interface KeptTransform extends Transform {
 
 export function createTransformStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
+    /** null also if the file is being removed. */
     async find (tenant: Owner, file: string, name: string): Promise<KeptTransform | null> {
       const age = sql<number>`extract(epoch from clock_timestamp() - created_at)::float8 * 1000`.as('age')
-      const row = await dbFor(tenant).selectFrom(table).selectAll().select(age)
-        .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name).executeTakeFirst()
+      const db = dbFor(tenant)
+      const ready = db.selectFrom('tenantry.files').select('id')
+        .where('tenant_id', '=', tenant).where('id', '=', file).where('status', '=', 'ready')
+      const row = await db.selectFrom(table).selectAll().select(age)
+        .where('tenant_id', '=', tenant).where('file_id', '=', file).where('name', '=', name)
+        .where(({ exists }) => exists(ready)).executeTakeFirst()
       if (row === undefined) return null
       const { content_type: contentType, size, sha256, created_at: createdAt, age: ageMs } = row
       return { tenant, file, name, contentType, size: Number(size), sha256, createdAt, ageMs }

@@ -2,14 +2,17 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
+import { Readable } from 'node:stream'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import * as tus from 'tus-js-client'
 import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createFileParts } from '../../../plugins/files/parts.js'
 import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
+import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -261,6 +264,57 @@ test('few requests wait for an upload whose request sends no bytes', async (t) =
   idle.destroy()
   t.equal(await offsetOf(ada, url), '0')
 })
+
+for (const moment of ['before', 'during']) {
+  test(`a part whose bytes begin ${moment} the removal of its upload leaves no object`, async (t) => {
+    const { app, as, folder } = await open(t)
+    const disk = createLocalStore(folder)
+    const [storing, stored, deleted, removing] = [gate(), gate(), gate(), gate()]
+    let deletes = 0
+    const objects: ObjectStore = {
+      ...disk,
+      async put (...part) {
+        storing.open()
+        await stored.opened
+        return await disk.put(...part)
+      },
+      async delete (key) {
+        await disk.delete(key)
+        if (deletes++ > 0) return
+        deleted.open()
+        await removing.opened
+      }
+    }
+    const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
+    const parts = createFileParts(objects, dbFor)
+    const removal = createRemoval({
+      objects,
+      store: createFileStore(app.db, dbFor),
+      parts,
+      transforms: { deleteObjects: async () => {} },
+      dbFor,
+      usage: () => app.usage,
+      emitter: () => null,
+      now: Date.now,
+      log: app.log
+    })
+    const id = urlOf(await announce(as('acme'), 10)).split('/').at(-1) ?? ''
+    const add = async () => {
+      const added = parts.add(tenantRef('acme'), id, 0, Readable.from([Buffer.from('hello')]))
+      await Promise.race([storing.opened, added])
+      return { added }
+    }
+    const early = moment === 'before' ? await add() : null
+    const removed = removal.drop(tenantRef('acme'), id, ['resumable'])
+    await deleted.opened
+    const { added } = early ?? await add()
+    stored.open()
+    await t.rejects(added, { code: 'TENANTRY_STATE_CONFLICT' })
+    removing.open()
+    await removed
+    t.same([await onDisk(folder), await rows(app)], [[], {}])
+  })
+}
 
 test('bytes that arrive while another server cancels their upload leave no object', async (t) => {
   const { app, one, other, folder } = await openTwo(t)

@@ -271,6 +271,42 @@ test("a file that is deleted during its image's computation leaves nothing", asy
   t.same([await onDisk(opened.folder), await storage(opened.app, 'acme')], [[], { booked: 0, reserved: 0, shown: 0 }])
 })
 
+test('an image that is stored while its file is being deleted leaves nothing', async (t) => {
+  const folder = t.testdir()
+  const disk = createLocalStore(folder)
+  const [storing, stored, purging, purged] = [gate(), gate(), gate(), gate()]
+  const store: ObjectStore = {
+    ...disk,
+    async put (key, bytes, contentType) {
+      if (/-[0-9a-f]{32}$/.test(key)) {
+        storing.open()
+        await stored.opened
+      }
+      return await disk.put(key, bytes, contentType)
+    },
+    async delete (key) {
+      // The objects of images are deleted before it.
+      if (key.endsWith('-upload')) {
+        purging.open()
+        await purged.opened
+      }
+      await disk.delete(key)
+    }
+  }
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const { id, url } = await uploaded(ada)
+  const made = ada.ask(`GET ${url}?width=100`)
+  await storing.opened
+  const deleted = ada.ask(`DELETE /files/${id}`)
+  await purging.opened
+  stored.open()
+  t.equal((await made).status, 200)
+  purged.open()
+  t.equal((await deleted).status, 200)
+  t.same(await onDisk(folder), [])
+})
+
 test('a stored image counts as storage until its file is deleted', async (t) => {
   const { as, app, folder } = await open(t)
   const ada = as('acme')
