@@ -183,7 +183,9 @@ async function createServer (
       const call = callOf(request)
       const { file: { size }, isReady } = await find(call)
       // The request with the last bytes may have made no file, as on a full disk. A client that reads the full offset sends no other.
-      if (request.method === 'HEAD' && !isReady && await parts.size(call.tenant.id, call.id) === size) await finish(call)
+      if (request.method === 'HEAD' && !isReady && await parts.size(call.tenant.id, call.id) === size) {
+        await uploads.inPlace(call.tenant.id, () => finish(call))
+      }
     },
     async onUploadCreate (request, { size = 0, metadata = {} }) {
       const { tenant, by, id, describe } = callOf(request)

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { Readable } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import * as tus from 'tus-js-client'
@@ -227,22 +228,44 @@ test('limits apply from the announcement on, and expired uploads are removed', a
   t.equal((await ada.ask(`GET ${urlOf(empty).replace('/resumable', '')}`)).body['size'], 0)
 })
 
+/** Begins as many uploads as a tenant may run at a time. Each function sends the rest of one. */
+async function runAll (user: User, { db }: FastifyInstance): Promise<readonly (() => Promise<number>)[]> {
+  const waiting = await Promise.all(Array.from({ length: 100 }, () => announce(user, 10)))
+  const rests = await Promise.all(
+    waiting.map((response) => half(user, 'PATCH', urlOf(response), Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' }))
+  )
+  await until('the tenant has the maximum of uploads', async () => {
+    const { rows } = await sql`select from tenantry.file_parts where size is null`.execute(db)
+    return rows.length === 100
+  })
+  return rests
+}
+
 test('requests of resumable uploads count as uploads that run at a time', async (t) => {
   const { app, as } = await open(t)
   const ada = as('acme')
   const url = urlOf(await announce(ada, 10))
-  const others = await Promise.all(Array.from({ length: 100 }, () => announce(ada, 10)))
-  const rests = await Promise.all(
-    others.map((response) => half(ada, 'PATCH', urlOf(response), Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' }))
-  )
-  await until('the tenant has the maximum of uploads', async () => {
-    const { rows } = await sql`select from tenantry.file_parts`.execute(app.db)
-    return rows.length === 100
-  })
+  const rests = await runAll(ada, app)
   refused(t, await send(ada, url, 0, 'hello'), 429, 'UPLOADS_BUSY')
   t.equal(await offsetOf(ada, url), '0', 'offsets can be read meanwhile')
   t.same(new Set(await Promise.all(rests.map((rest) => rest()))), new Set([204]))
   t.equal((await send(ada, url, 0, 'hello')).status, 204)
+})
+
+test('HEAD of a complete upload that is no file yet counts as an upload', async (t) => {
+  const { app, as, folder } = await open(t)
+  const ada = as('acme')
+  const url = urlOf(await announce(ada, 5))
+  const id = url.split('/').at(-1) ?? ''
+  const parts = createFileParts(createLocalStore(folder), (tenant) => app.engine.kyselyFor(tenant))
+  await parts.add(tenantRef('acme'), id, 0, Readable.from([Buffer.from('hello')]))
+  const rests = await runAll(ada, app)
+  const head = () => ada.ask(`HEAD ${url}`, { headers: version })
+  t.equal((await head()).status, 429)
+  refused(t, await ada.ask(`GET /files/${id}`), 404, 'NOT_FOUND')
+  t.same(new Set(await Promise.all(rests.map((rest) => rest()))), new Set([204]))
+  t.match(await head(), { status: 200, headers: { 'upload-offset': '5' } })
+  t.equal((await ada.ask(`GET /files/${id}`)).body['size'], 5)
 })
 
 test('few requests wait for an upload whose request sends no bytes', async (t) => {
