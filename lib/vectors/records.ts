@@ -143,9 +143,18 @@ export function createDocumentRecords (
         .execute()
     },
 
-    async unmark (writer: Kysely<SystemTables>, tenant: Owner, version: string, id: string): Promise<boolean> {
+    /** `dueAt`: false if the mark has another time. */
+    async unmark (writer: Kysely<SystemTables>, tenant: Owner, version: string, id: string, dueAt?: Date): Promise<boolean> {
       const row = await writer.deleteFrom('tenantry.agent_stale_vectors').where('tenant_id', '=', tenant).where('document_id', '=', id)
-        .where('version', '=', version)
+        .where('version', '=', version).$if(dueAt !== undefined, (rest) => rest.where('due_at', '=', dueAt ?? null))
+        .returning('version').executeTakeFirst()
+      return row !== undefined
+    },
+
+    /** Moves a mark that is due to a later time. Returns false if it is gone, or another server has moved it. */
+    async postpone (tenant: Owner, version: string, id: string, at: Date, dueAt: Date): Promise<boolean> {
+      const row = await dbFor(tenant).updateTable('tenantry.agent_stale_vectors').set({ due_at: dueAt }).where('tenant_id', '=', tenant)
+        .where('document_id', '=', id).where('version', '=', version).where('due_at', '<=', at)
         .returning('version').executeTakeFirst()
       return row !== undefined
     },

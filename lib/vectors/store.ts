@@ -6,6 +6,7 @@ import type { DocumentRecords } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
 
 const uploadMs = 600_000 // ms from writing a version's vectors until the version becomes current
+const discardMs = 60_000 // ms after which another sweep may delete the vectors of a mark
 const perSweep = 100
 const spare = 50 // outdated vectors that an external index may return beside the current ones
 
@@ -37,9 +38,11 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
     async put (tenant, input, { also, version: only } = {}) {
       const document = { ...input, version: randomUUID() }
       const { id, version } = document
+      const dueAt = new Date(now() + uploadMs)
+      let isLate = false
       if (index.external) {
         // If this process ends, the sweep finds the vectors without a document.
-        await records.mark(dbFor(tenant), tenant, id, version, new Date(now() + uploadMs))
+        await records.mark(dbFor(tenant), tenant, id, version, dueAt)
         await index.write(tenant, document, null)
       }
       const at = new Date(now())
@@ -48,7 +51,8 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         if (replaced === null) return null
         if (index.external) {
           // The sweep may have removed the vectors of an upload that took too long.
-          if (!await records.unmark(transaction, tenant, version, id)) throw new Error('the vectors of a document were written too slowly')
+          isLate = !await records.unmark(transaction, tenant, version, id, dueAt)
+          if (isLate) throw new Error('the vectors of a document were written too slowly')
           if (replaced.version !== null) await records.mark(transaction, tenant, id, replaced.version, at)
         } else {
           await index.write(tenant, document, transaction)
@@ -57,8 +61,8 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         return replaced
       })
       const replaced = await writing.catch(async (error: unknown) => {
-        // The deletion of the tenant has removed the mark, perhaps before the vectors were written.
-        if (index.external && isFailure(error, 'tenantUnknown')) await discard(tenant, id, version)
+        // The sweep or the deletion of the tenant may have removed the mark before the vectors were written.
+        if (isLate || (index.external && isFailure(error, 'tenantUnknown'))) await discard(tenant, id, version)
         throw error
       })
       const old = replaced === null ? version : replaced.version
@@ -97,14 +101,10 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         const marked = await records.marked(new Date(now()), perSweep)
         count = marked.length
         for (const { tenant, id, version } of marked) {
-          // The mark is removed first, so that a late upload detects that its vectors are gone.
-          if (!await records.unmark(dbFor(tenant), tenant, version, id)) continue
-          try {
-            await index.discard(tenant, id, version)
-          } catch (error) {
-            await records.mark(dbFor(tenant), tenant, id, version, new Date(now()))
-            throw error
-          }
+          // A late upload detects by the new time that its vectors are gone. If this process ends, a later sweep continues.
+          if (!await records.postpone(tenant, version, id, new Date(now()), new Date(now() + discardMs))) continue
+          await index.discard(tenant, id, version)
+          await records.unmark(dbFor(tenant), tenant, version, id)
         }
       }
     },
