@@ -68,7 +68,8 @@ export async function signedUploadRoutes (group: FastifyGroup, { buckets, readin
     schema: {
       tags,
       summary: 'Confirm an announced file',
-      description: 'You can repeat this request. Responds with 409 until the content has been uploaded.',
+      description:
+        'You can repeat this request. Responds with 409 until the content has been uploaded. If the store fails while the server copies the content, the response can stay 409: announce the file again.',
       params: FileParams,
       response: { 200: File, ...callerErrors(409, 415) }
     }
