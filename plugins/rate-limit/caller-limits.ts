@@ -3,7 +3,6 @@ import type { Claims } from '../../lib/expressions/types.js'
 import { apiKeyIdOf } from '../../lib/identity/api-key-claims.js'
 import { sessionOf } from '../../lib/identity/session-claims.js'
 import type { TenantId } from '../../lib/identity/tenant-ref.js'
-
 import { boundedKey, createLimit, type Limit } from './rules.js'
 
 const windowMs = 60_000

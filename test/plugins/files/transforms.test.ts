@@ -228,34 +228,40 @@ test('one address makes one transform at a time, of whatever tenants', async (t)
   await Promise.all([...first, beside])
 })
 
-test("callers of other tenants do not take the places of a tenant's own callers", async (t) => {
-  const disk = createLocalStore(t.testdir())
-  const door = gate()
-  let originals = 0
-  const store: ObjectStore = {
-    ...disk,
-    async get (key, range) {
-      originals++
-      await door.opened
-      return await disk.get(key, range)
+const others: Readonly<Record<string, Record<string, string>>> = {
+  'with a token': bearer({ sub: 'ada', tenant_id: 'globex', role: 'user' }),
+  'named by a gateway': { 'x-tenant-id': 'globex' }
+}
+for (const [name, headers] of Object.entries(others)) {
+  test(`callers of another tenant, ${name}, do not take places of a tenant's own`, async (t) => {
+    const disk = createLocalStore(t.testdir())
+    const door = gate()
+    let originals = 0
+    const store: ObjectStore = {
+      ...disk,
+      async get (key, range) {
+        originals++
+        await door.opened
+        return await disk.get(key, range)
+      }
     }
-  }
-  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme', 'globex'] })
-  const origin = await listen(app)
-  const [ada, gus, root] = ['acme', 'globex', undefined].map((tenant) =>
-    userOf(t, origin, bearer({ sub: 'ada', tenant_id: tenant, role: tenant === undefined ? 'admin' : 'user' }))
-  )
-  if (ada === undefined || gus === undefined || root === undefined) throw new Error('there are three users')
-  const { body: { url } } = await ada.upload([await photo(), { name: 'public', value: 'true' }])
-  const theirs = Array.from({ length: 9 }, (_, index) => gus.ask(`GET ${String(url)}?width=${index + 1}`))
-  refused(t, await Promise.race(theirs), 429, 'TRANSFORMS_BUSY', 'an address has eight')
-  const own = ada.ask(`GET ${String(url)}?width=50`)
-  await until("the tenant's own is made beside", () => originals === 2)
-  const ofPlatform = root.ask(`GET ${String(url)}?width=51`)
-  door.open()
-  t.same([(await own).status, (await ofPlatform).status], [200, 200])
-  t.same((await Promise.all(theirs)).map(({ status }) => status).sort(), [...Array<number>(8).fill(200), 429])
-})
+    const plugins = { tenancy: { trustHeader: !('authorization' in headers) }, files: { store } }
+    const { app } = await testApp(t, { plugins, tenants: ['acme', 'globex'] })
+    const origin = await listen(app)
+    const ada = userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme', role: 'user' }))
+    const gus = userOf(t, origin, headers)
+    const root = userOf(t, origin, bearer({ sub: 'root', role: 'admin' }))
+    const { body: { url } } = await ada.upload([await photo(), { name: 'public', value: 'true' }])
+    const theirs = Array.from({ length: 9 }, (_, index) => gus.ask(`GET ${String(url)}?width=${index + 1}`))
+    refused(t, await Promise.race(theirs), 429, 'TRANSFORMS_BUSY', 'an address has eight')
+    const own = ada.ask(`GET ${String(url)}?width=50`)
+    await until("the tenant's own is made beside", () => originals === 2)
+    const ofPlatform = root.ask(`GET ${String(url)}?width=51`)
+    door.open()
+    t.same([(await own).status, (await ofPlatform).status], [200, 200])
+    t.same((await Promise.all(theirs)).map(({ status }) => status).sort(), [...Array<number>(8).fill(200), 429])
+  })
+}
 
 test("a file that is deleted during its image's computation leaves nothing", async (t) => {
   const opened = await open(t)
