@@ -5,8 +5,8 @@
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { sessionOf } from '../../lib/identity/session-claims.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isAfter, keptMark, sessionMark, subjectOf } from './sequence.js'
 import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
 
