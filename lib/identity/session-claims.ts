@@ -1,6 +1,7 @@
 /** The claims that tokens of this server's sessions have. A token of an identity provider may have claims of the same names. */
-import type { Claims } from '../expressions/types.js'
 import { isUuid } from './uuid.js'
+
+type Claims = Readonly<Record<string, unknown>>
 
 /** The session sequence: milliseconds since 1970, 0 without a logout. See plugins/sessions/sequence.ts. */
 export const sequenceClaim = 'session_seq'
