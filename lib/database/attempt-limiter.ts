@@ -37,7 +37,7 @@ export function createAttemptLimiter (dbFor: (tenant: Owner) => Kysely<SystemTab
       const db = dbFor(tenant)
       const time = now()
       const [at, paused, latest] = [new Date(time), new Date(time - pauseMs), new Date(time + clockTolerance)]
-      // The latest admitted attempts come first; a rejected attempt writes nothing. Later ones are those of a clock that was wrong.
+      // The latest admitted attempts come first; a rejected attempt writes nothing. Attempts after `latest` come from a wrong clock.
       const { rows } = await sql`
         insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})

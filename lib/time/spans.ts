@@ -1,7 +1,7 @@
 /** Spans of time in milliseconds. A day has 24 hours, as in UTC. */
 export const hourMs = 3_600_000
 export const dayMs = 86_400_000
-/** The clocks of two servers may differ by this. A stored time that is further ahead is of a clock that was wrong. */
+/** The clocks of two servers may differ by this. A stored time further ahead comes from a wrong clock. */
 export const clockTolerance = 600_000
 
 /** Returns a function that returns true at most once in that many milliseconds. */

@@ -26,8 +26,8 @@ export interface View {
 }
 
 /**
- * null for an unknown tenant, or one that is being deleted. Calls to the provider later than the time `now`, in ms since 1970, are those of
- * a clock that was wrong: they do not count.
+ * null for an unknown tenant, or one that is being deleted. Calls to the provider that are later than `now`, in ms since 1970, come from a
+ * wrong clock and do not count.
  */
 export async function readView (db: Db, tenant: Owner, now: number): Promise<View | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
