@@ -1,6 +1,6 @@
 /**
- * Splits blocks into chunks of at most so many tokens. A heading begins a chunk; a long paragraph is cut between sentences, or between
- * words. Consecutive chunks of a section overlap, so that a sentence is found with its context.
+ * Splits blocks into chunks of at most `maxChunkTokens` tokens. A heading begins a chunk; a long paragraph is cut between sentences, or
+ * between words. Consecutive chunks of a section overlap, so that a sentence is found with its context.
  */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { Block } from './blocks.js'
@@ -8,12 +8,12 @@ import type { Block } from './blocks.js'
 export const maxChunkTokens = 400
 export const overlapTokens = 40
 
-const longestPiece = 400 // characters; longer sentences are cut
+const longestSentence = 400 // characters; longer sentences are cut
 
 export interface SplitOptions {
   readonly countTokens: (text: string) => number
   readonly yielder: Yielder
-  /** The result has at most one more than this; the rest of the document is not read. */
+  /** Reading stops once there are more chunks than this. */
   readonly maxChunks: number
 }
 
@@ -28,47 +28,72 @@ export async function splitBlocks (
   steps: Iterable<readonly Block[]>,
   { countTokens, yielder, maxChunks }: SplitOptions
 ): Promise<string[]> {
-  const chunks: string[] = []
-  let pieces: Piece[] = []
-  let tokens = 0
-  /** Pieces that the chunk shares with the previous one. */
-  let shared = 0
-  let onlyHeadings = true
-
-  const emit = (overlaps: boolean): void => {
-    if (pieces.length > shared) chunks.push(joined(pieces))
-    pieces = overlaps ? tailOf(pieces) : []
-    shared = pieces.length
-    tokens = pieces.reduce((sum, piece) => sum + piece.tokens, 0)
-    onlyHeadings = true
-  }
-
+  const builder = new ChunkBuilder()
   for (const blocks of steps) {
     for (const { isHeading, text } of blocks) {
-      if (isHeading && !onlyHeadings) emit(false)
+      builder.beginBlock(isHeading)
       let begins = true
       for (const sentence of sentencesOf(text)) {
         if (yielder.shouldYield()) await yielder.yield()
-        for (const [part, count] of fitting(sentence, countTokens)) {
-          if (tokens + count > maxChunkTokens && pieces.length > shared) emit(true)
-          if (tokens + count > maxChunkTokens) {
-            pieces = []
-            shared = 0
-            tokens = 0
-          }
-          pieces.push({ text: part, tokens: count, begins })
-          tokens += count
+        for (const [part, tokens] of fitting(sentence, countTokens)) {
+          builder.add({ text: part, tokens, begins })
           begins = false
         }
-        if (chunks.length > maxChunks) return chunks
+        if (builder.chunks.length > maxChunks) return builder.chunks
       }
-      onlyHeadings &&= isHeading
     }
     if (yielder.shouldYield()) await yielder.yield()
   }
-  emit(false)
+  builder.end()
   yielder.done()
-  return chunks
+  return builder.chunks
+}
+
+/** Joins pieces into chunks. */
+class ChunkBuilder {
+  readonly chunks: string[] = []
+  #pieces: Piece[] = []
+  #tokens = 0
+  /** Pieces that the chunk shares with the previous one. */
+  #shared = 0
+  #isAfterHeading = false
+
+  /** Ends the chunk before a heading, unless the previous block is a heading too. */
+  beginBlock (isHeading: boolean): void {
+    if (isHeading && !this.#isAfterHeading) this.end()
+    this.#isAfterHeading = isHeading
+  }
+
+  /** Ends the chunk if the piece does not fit. If it does not fit beside the shared pieces either, the chunk begins without them. */
+  add (piece: Piece): void {
+    if (this.#exceeds(piece) && this.#pieces.length > this.#shared) {
+      this.#write()
+      this.#begin(tailOf(this.#pieces))
+    }
+    if (this.#exceeds(piece)) this.#begin([])
+    this.#pieces.push(piece)
+    this.#tokens += piece.tokens
+  }
+
+  /** Ends the chunk. The next one shares no pieces with it. */
+  end (): void {
+    this.#write()
+    this.#begin([])
+  }
+
+  #exceeds ({ tokens }: Piece): boolean {
+    return this.#tokens + tokens > maxChunkTokens
+  }
+
+  #write (): void {
+    if (this.#pieces.length > this.#shared) this.chunks.push(joined(this.#pieces))
+  }
+
+  #begin (shared: Piece[]): void {
+    this.#pieces = shared
+    this.#shared = shared.length
+    this.#tokens = shared.reduce((sum, { tokens }) => sum + tokens, 0)
+  }
 }
 
 function joined (pieces: readonly Piece[]): string {
@@ -90,7 +115,7 @@ function * sentencesOf (text: string): Generator<string> {
     const isSpace = isWhite(text.charCodeAt(index))
     if (isSpace) lastSpace = index + 1
     const ends = isSpace && (text[index] === '\n' || '.!?:;'.includes(text[index - 1] ?? ''))
-    if (!ends && !'。！？'.includes(text[index]!) && index + 1 - start < longestPiece) continue
+    if (!ends && !'。！？'.includes(text[index]!) && index + 1 - start < longestSentence) continue
     let end = ends || lastSpace <= start ? index + 1 : lastSpace
     // Never between the halves of a surrogate pair.
     if (isHigh(text.charCodeAt(end - 1))) end++
