@@ -91,29 +91,69 @@ type Parts = Partial<Pick<Config, 'agent' | 'cache' | 'database' | 'files' | 'fi
 
 /** Tables and functions, the routes, webhooks and workflows that are compiled against them, and the change feed. */
 function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet) {
-  const { sections, env, faults, embedded, provider, off } = context
+  const { sections, faults } = context
+  const tables = checkedTables(context, parts.tenancy)
+  const catalogue = context.declaredTables ? declaredCatalogue(parts.database, tables, faults) : unknownCatalogue
+  const realtime = checkedRealtime(context, catalogue)
+  const webhooks = checkedWebhooks(context)
+  const declared = sections.entries('routes', Route)
+  const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
+  // A limit may name the route of an invalid webhook.
+  checkRouteSections(context, declared, routes, webhooks === undefined ? undefined : parts.rateLimit)
+  const workflows = sections.entries('workflows', Workflow)
+  checkWorkflows(workflows, faults)
+  const functions = sections.entries('functions', SqlFunction)
+  compileContent(context, parts, { connectors, catalogue, routes, workflows, functions, realtime })
+  return {
+    tables: valuesOf(tables),
+    functions: valuesOf(functions),
+    routes: declared.map(({ value }) => value),
+    realtime,
+    webhooks,
+    workflows: workflows.map(({ value }) => value)
+  }
+}
+
+function checkedTables (
+  { sections, faults, embedded, provider }: PartContext,
+  tenancy: Config['tenancy'] | undefined
+): readonly Entry<TableDefinition>[] {
   const tables = sections.entries('tables', TableDefinition)
   // An embedding app may have tables that the document does not declare.
   const isComplete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
   checkTables(tables, isComplete, faults)
-  if (parts.tenancy !== undefined) checkTenancy(parts.tenancy, tables, isComplete, faults)
-  const catalogue = context.declaredTables ? declaredCatalogue(parts.database, tables, faults) : unknownCatalogue
+  if (tenancy !== undefined) checkTenancy(tenancy, tables, isComplete, faults)
+  return tables
+}
+
+function checkedRealtime ({ sections, faults }: PartContext, catalogue: Catalogue): Config['realtime'] | undefined {
   const realtime = sections.filled('realtime', Realtime, 'tables')
-  if (realtime !== undefined) {
-    checkRealtime(realtime, faults)
-    checkWatchedTables(realtime, catalogue, faults)
-  }
+  if (realtime === undefined) return undefined
+  checkRealtime(realtime, faults)
+  checkWatchedTables(realtime, catalogue, faults)
+  return realtime
+}
+
+function checkedWebhooks ({ sections, env, faults, off }: PartContext): Config['webhooks'] | undefined {
   const webhooks = sections.get('webhooks', Webhooks)
-  if (webhooks !== undefined) {
-    checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
-  }
-  const declared = sections.entries('routes', Route)
-  const routes = [...declared, ...webhookRoutes(webhooks ?? [])]
-  checkRouteSections(context, declared, routes, webhooks && parts.rateLimit)
-  const workflows = sections.entries('workflows', Workflow)
-  checkWorkflows(workflows, faults)
-  const functions = sections.entries('functions', SqlFunction)
-  const declaredFunctions = valuesOf(functions)
+  if (webhooks === undefined) return undefined
+  checkWebhooks(webhooks, { faults, env, sources: platformWebhookSources }, { origin: 'platform', sent: !off.has('webhooks') })
+  return webhooks
+}
+
+interface Content {
+  readonly connectors: ConnectorSet
+  readonly catalogue: Catalogue
+  readonly routes: readonly Entry<Route>[]
+  readonly workflows: readonly Entry<Workflow>[]
+  readonly functions: readonly Entry<SqlFunction>[]
+  readonly realtime: Config['realtime'] | undefined
+}
+
+/** Compiles the valid routes and workflows, which reports their faults. */
+function compileContent (context: PartContext, parts: Parts, content: Content): void {
+  const { sections, env, faults, embedded, off } = context
+  const { connectors, catalogue, routes, workflows, functions, realtime } = content
   const realtimeOn = isRealtimeOn(realtime, off)
   // The files of an embedding app are unknown here.
   const files = parts.files !== undefined && off.has('files') ? { ...parts.files, enabled: false } : parts.files
@@ -132,17 +172,9 @@ function contentOf (context: PartContext, parts: Parts, connectors: ConnectorSet
     firestore: firestoreRulesOf(context, parts.firebase),
     stepKinds: embedded ? unknownStepKinds : stepKindsOf(parts.agent, { storage: fileRules !== null, realtime: realtimeOn }),
     // A query may name an invalid function.
-    functions: sections.size('functions') === functions.length ? declaredFunctions : undefined,
+    functions: sections.size('functions') === functions.length ? valuesOf(functions) : undefined,
     messages: embedded ? undefined : realtimeOn
   })
-  return {
-    tables: valuesOf(tables),
-    functions: declaredFunctions,
-    routes: declared.map(({ value }) => value),
-    realtime,
-    webhooks,
-    workflows: workflows.map(({ value }) => value)
-  }
 }
 
 /** Checks the routes, and the sections that name routes. `routes` are the declared ones and those of webhooks. */
