@@ -8,7 +8,7 @@ const repository = { owner: Id('The account that owns the repository.'), repo: I
 const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
   description: 'The number of the issue or pull request.'
 })
-const Names = (description: string) => Optional.Array(description, Text('The name of a label.', 255), { maxItems: 100 })
+const Names = (description: string, item: string) => Optional.Array(description, Text(item, 255), { maxItems: 100 })
 const body = Optional.Text('The text, in Markdown.', 65_536)
 
 export const codehost: ConnectorDefinition = {
@@ -31,8 +31,8 @@ export const codehost: ConnectorDefinition = {
         ...repository,
         title: Text('The title.', 256),
         body,
-        labels: Names('The labels.'),
-        assignees: Names('The names of the assigned users.'),
+        labels: Names('The labels.', 'The name of a label.'),
+        assignees: Names('The assigned users.', 'The name of a user.'),
         milestone: Optional.Integer('The number of the milestone.', { minimum: 1 })
       }),
       body: inSnakeCase('title', 'body', 'labels', 'assignees', 'milestone')
