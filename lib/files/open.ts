@@ -1,7 +1,7 @@
 /** Opens the configured file store. */
 import type { S3, StorageProvider } from '../schema/files.js'
-import { createMirroredStore, type MirroredStore } from './both.js'
 import { createLocalStore } from './local.js'
+import { createMirroredStore, type MirroredStore } from './mirrored-store.js'
 import { createS3Store } from './s3.js'
 import type { ObjectStore } from './store.js'
 

@@ -12,13 +12,6 @@ export function createMirroredStore (
   second: ObjectStore,
   onFailure: (error: unknown, key: string) => void
 ): MirroredStore {
-  async function copyBetween (from: ObjectStore, to: ObjectStore, key: string, contentType: string, hasToken?: boolean): Promise<boolean> {
-    const bytes = await from.get(key)
-    if (bytes === null) return false
-    await to.put(key, bytes, contentType, hasToken)
-    return true
-  }
-
   /** Asks the first store; if it lacks the object or fails, asks the second one. */
   async function either<T> (ask: (store: ObjectStore) => Promise<T | null>): Promise<T | null> {
     let failed: { readonly error: unknown } | undefined
@@ -77,4 +70,12 @@ export function createMirroredStore (
       return await copyBetween(from, to, key, contentType) ? 'copied' : 'lost'
     }
   }
+}
+
+/** Returns false if there is no object. */
+async function copyBetween (from: ObjectStore, to: ObjectStore, key: string, contentType: string, hasToken?: boolean): Promise<boolean> {
+  const bytes = await from.get(key)
+  if (bytes === null) return false
+  await to.put(key, bytes, contentType, hasToken)
+  return true
 }
