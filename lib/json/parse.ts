@@ -11,7 +11,7 @@ export class NumberTooLongError extends Error {
 
 const longNumber = 16 // characters; 15 digits always fit a double
 
-/** Ends of numbers with three digits of an exponent, and parts of texts such as UUIDs. */
+/** The end of a number with three or more digits of exponent. Also matches inside strings such as UUIDs. */
 const exponent = /[\d.][eE][-+]?\d{3}/g
 const beforeNumber = new Set(['', ':', ',', '[', ' ', '\t', '\n', '\r'])
 
@@ -135,7 +135,7 @@ function isName (text: string, end: number): boolean {
 function withoutMarks (value: unknown, exact: readonly Exact[]): unknown {
   const unmarked = (text: string) => text.startsWith(mark) ? exact[Number(text.slice(mark.length))] : undefined
   if (typeof value === 'string') return unmarked(value) ?? value
-  if (!isOpen(value)) return value
+  if (!isContainer(value)) return value
   exactRoots.add(value)
   const open: (Record<string, unknown> | unknown[])[] = [value]
   const read = (members: Record<string | number, unknown>, name: string | number) => {
@@ -143,20 +143,20 @@ function withoutMarks (value: unknown, exact: readonly Exact[]): unknown {
     if (typeof member === 'string') {
       const number = unmarked(member)
       if (number !== undefined) members[name] = number
-    } else if (isOpen(member)) {
+    } else if (isContainer(member)) {
       open.push(member)
     }
   }
   for (let next = open.pop(); next !== undefined; next = open.pop()) {
     const members: Record<string | number, unknown> = Object(next)
-    // The keys of an array would be a text for each item.
+    // `Object.keys` of an array would create a string for each index.
     if (Array.isArray(next)) for (let index = 0; index < next.length; index++) read(members, index)
     else for (const name of Object.keys(next)) read(members, name)
   }
   return value
 }
 
-function isOpen (value: unknown): value is Record<string, unknown> | unknown[] {
+function isContainer (value: unknown): value is Record<string, unknown> | unknown[] {
   return typeof value === 'object' && value !== null
 }
 
@@ -164,7 +164,7 @@ const exactRoots = new WeakSet<object>()
 
 /** Whether a value of `parseJson` contains a bigint or an ExactNumber. */
 export function holdsExact (value: unknown): boolean {
-  return typeof value === 'object' && value !== null ? isExact(value) || exactRoots.has(value) : typeof value === 'bigint'
+  return isContainer(value) ? isExact(value) || exactRoots.has(value) : typeof value === 'bigint'
 }
 
 /** Like `parseJson`. Throws `answerTooLarge` for a text whose keys would block the event loop. */
