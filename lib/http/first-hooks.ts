@@ -66,20 +66,23 @@ export function passAllHeaders ({ server }: FastifyInstance): void {
   server.maxHeadersCount = 0
 }
 
-/** Repeated headers are joined with commas: no proxy takes another value than this server. `checkHeaders` answers without a Host. */
+/**
+ * Joins repeated headers with commas, so that a proxy and this server read the same value. A missing Host is left to `checkHeaders`, whose
+ * response has the usual form.
+ */
 export const headerOptions = Object.freeze({ joinDuplicateHeaders: true, requireHostHeader: false })
 
 /** Must run before hooks that read headers: reading thousands takes a millisecond. */
 export const checkHeaders: onRequestHookHandler = ({ id, raw }, reply, done) => {
   const fault = raw.rawHeaders.length > 2 * maxHeaders ? tooMany : hasHost(raw) ? null : hostless
   if (fault === null) return done()
-  // The hooks that set them have not run.
+  // `setCommonHeaders` has not run.
   reply.headers(securityHeaders).header(requestIdHeader, id).header('connection', 'close')
   done(Object.assign(new Error(fault.message), { statusCode: fault.statusCode, expose: true }))
 }
 
 const tooMany = { statusCode: 431, message: `The request has more than ${maxHeaders} headers` }
-const hostless = { statusCode: 400, message: 'The request must have one header Host' }
+const hostless = { statusCode: 400, message: 'The request must have exactly one Host header' }
 
 /** One Host (RFC 9112, 3.2), which HTTP/1.0 may leave out. */
 function hasHost ({ headers: { host }, httpVersion }: IncomingMessage): boolean {
