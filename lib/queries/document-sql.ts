@@ -11,7 +11,7 @@ import { type DocumentInput, type DocumentParts } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
 import { compileConditions, type CompiledFilters, where, writeConditions } from './filter.js'
 import { compilePages, writePagination } from './page.js'
-import { writeAfter } from './read.js'
+import { writeCursorRows } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import {
   type Binder,
@@ -109,7 +109,7 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
       read: cursors.read,
       page,
       write: (written, draft) =>
-        writeAfter(written, draft, {
+        writeCursorRows(written, draft, {
           rows: (alias, after) => `from ${documents} ${alias}${[conditionsOf(parts, alias, draft), ...after].join(' and ')}`,
           record: (alias) => `${recordOf(parts, alias, draft)} as record`,
           json: 'r.record'

@@ -35,7 +35,7 @@ export function writePage (subject: Subject, order: RowOrder['write'], page: Pag
  * values of the order's columns in the last row come next. `finishPage` completes the text.
  */
 export function writeCursorPage (subject: Subject, page: CursorPage, draft: Draft): string {
-  return writeAfter(page, draft, {
+  return writeCursorRows(page, draft, {
     rows: (alias, after) => fromWhere(subject, alias, draft, after),
     record: (alias) => selectList(subject.selection(draft), alias, renderingOf(subject, draft)),
     json: 'r.*'
@@ -53,17 +53,17 @@ interface CursorRows {
 }
 
 /** A cursor page of any rows: see `writeCursorPage` for its text. */
-export function writeAfter ({ order, limit, after }: CursorPage, draft: Draft, { rows: rowsFrom, record, json }: CursorRows): string {
-  const one = `${limit} + 1`
+export function writeCursorRows ({ order, limit, after }: CursorPage, draft: Draft, { rows: rowsFrom, record, json }: CursorRows): string {
+  const oneMore = `${limit} + 1`
   const found = after.map((conditions) => {
     const alias = draft.alias()
-    return `select ${alias}.* ${rowsFrom(alias, conditions(alias, draft))}${order.write(alias)} limit ${one}`
+    return `select ${alias}.* ${rowsFrom(alias, conditions(alias, draft))}${order.write(alias)} limit ${oneMore}`
   })
   const merged = draft.alias()
   // The parts are in the order of their rows, but PostgreSQL guarantees that order only with an `order by`.
   const rows = found.length === 1
     ? found[0]
-    : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
+    : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${oneMore}`
   const alias = draft.alias()
   const records = `select ${record(alias)} from p ${alias} limit ${limit}`
   const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
