@@ -142,7 +142,7 @@ function errorsOf (
   if (queries.some((query) => query.write)) statuses.add(409)
   // An expression exceeds its budget, or a function rejects the call.
   const hasExpressions = transform !== null || integrations.some(({ condition }) => condition !== null) || workflow?.async === false
-  if (hasExpressions || queries.some((query) => query.calls === true)) statuses.add(422)
+  if (hasExpressions || queries.some((query) => query.callsFunction === true)) statuses.add(422)
   // 409: the same delivery is being handled.
   if (webhook !== null) statuses.add(409)
   if (integrations.length > 0) statuses.add(502).add(504)

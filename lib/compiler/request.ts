@@ -45,14 +45,14 @@ export function isLongValidation ({ patternCost }: CompiledRequest, { headers, u
   if (isLongRequest(headers, url.length)) return true
   if (patternCost === null) return false
   const bytes = url.length + Number(headers['content-length'] ?? 0)
-  return patternCost.ofCompiling + bytes * patternCost.ofBytes >= longTest
+  return patternCost.ofCompiling + bytes * patternCost.perByte >= longTest
 }
 
 /** Each byte is tested against one pattern at most. */
 function costOf (patterns: readonly LinearPattern[]): CompiledRequest['patternCost'] {
   if (patterns.length === 0) return null
   return {
-    ofBytes: Math.max(...patterns.map((pattern) => pattern.stepsOn(''))),
+    perByte: Math.max(...patterns.map((pattern) => pattern.stepsOn(''))),
     ofCompiling: patterns.reduce((sum, { weight }) => sum + compilingSteps * weight, 0)
   }
 }

@@ -53,7 +53,7 @@ export interface Scope {
   readonly trace?: TraceContext | null
   /** The number of webhooks that led to the request. Default: 0. */
   readonly depth?: number
-  /** The address of a caller without a tenant, whose turns long work takes. Default: the work is the server's own. */
+  /** The network address of a caller without a tenant. Long work then counts for this address. Default: it counts for the server. */
   readonly ip?: string | undefined
 }
 
@@ -165,8 +165,8 @@ interface QueryParts {
   readonly bulk: boolean
   /** The single column of its table's key, and the member of its records with it; null without such a column. */
   readonly rowKey: { readonly column: string, readonly member: string } | null
-  /** It calls a function, which may refuse. Default: false. */
-  readonly calls?: true
+  /** The query calls a SQL function, which can reject the call with 422. Default: false. */
+  readonly callsFunction?: true
   /** Fields that it reads from the query string of its own route, besides those of templates. */
   readonly parameters: Readonly<Record<string, Field>>
   /** Members of its records whose values a cursor contains. */
@@ -195,8 +195,8 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /** The validated parts of a request. */
 export interface CompiledRequest {
-  /** The most steps that the patterns of a tenant take; null without such patterns. */
-  readonly patternCost: { readonly ofBytes: number, readonly ofCompiling: number } | null
+  /** The cost of testing a tenant's patterns, in steps: for each byte of the request, and once for compiling. null without patterns. */
+  readonly patternCost: { readonly perByte: number, readonly ofCompiling: number } | null
   /** Schemas for `/doc`; a part without one accepts anything. */
   readonly params?: JsonSchema
   readonly query?: JsonSchema

@@ -60,7 +60,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     resultKind: one ? 'record' : 'page',
     references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
     inputPointers: new Map(),
-    calls: true,
+    callsFunction: true,
     record: recordSchema(found, excluded, one),
     input: null,
     bulk: false,
