@@ -1,9 +1,10 @@
 /** The `Location` of a created record: the path of another route of the document that reads it. */
 import * as jsonc from 'jsonc-parser'
 import { tenantColumn } from '../database/catalogue.js'
-import type { CompiledResponse, RouteQuery } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import type { RouteQuery } from '../queries/compiled-query.js'
 import type { Route } from '../schema/route.js'
+import type { CompiledResponse } from './response.js'
 import { methodOf, pathParameters } from './route-parts.js'
 
 const maxScanned = 1_048_576 // characters of a record that are searched for its key

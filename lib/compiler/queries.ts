@@ -1,8 +1,8 @@
 /** Compiles the queries of a route, and describes the members of their results. */
 import { type KnownResult, unknownResult } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import type { RouteQuery } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import type { RouteQuery } from '../queries/compiled-query.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../queries/index.js'
 import { withheldBy } from '../queries/withheld.js'
 import { pointerTo } from '../schema/faults.js'

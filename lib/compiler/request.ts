@@ -1,7 +1,7 @@
 /** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
 import { failure } from '../errors.js'
-import type { CompiledRequest, JsonSchema, Scope } from '../expressions/types.js'
+import type { JsonSchema, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { splitList } from '../queries/request-value.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
@@ -10,6 +10,20 @@ import type { LinearPattern } from '../validation/linear-pattern.js'
 import { type ErrorDetail, errorDetails, lazyValidator, type RequestPart } from '../validation/validator.js'
 import { type FieldContext, objectSchema } from './request-field.js'
 import { CheckBudget, createPartValidator, type PartValidator } from './request-validator.js'
+
+/** The validated parts of a request. */
+export interface CompiledRequest {
+  /** The cost of testing a tenant's patterns, in steps: for each byte of the request, and once for compiling. null without patterns. */
+  readonly patternCost: { readonly perByte: number, readonly ofCompiling: number } | null
+  /** Schemas for `/doc`; a part without one accepts anything. */
+  readonly params?: JsonSchema
+  readonly query?: JsonSchema
+  readonly body?: JsonSchema
+  /** Checks the parts, and converts `params` and `query` in place; throws `validationFailed`. The `path` of a detail is a JSON Pointer. */
+  readonly validate: (request: { params: unknown, query: unknown, body: unknown }) => void
+  /** The body is a form, which `validate` does not check: checks its fields, converting texts in place. */
+  readonly validateForm?: (body: Record<string, unknown>) => void
+}
 
 /** The properties of a route that its request rules depend on. */
 export interface RequestRoute {

@@ -1,12 +1,19 @@
 /** Compiles the body of a route's response: either a schema that filters the result, or a mapping that computes it. */
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { recordsOf } from '../expressions/result.js'
+import { recordsOf, type ResultForm } from '../expressions/result.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledResponse, JsonSchema, ResultForm, Scope } from '../expressions/types.js'
+import type { CompiledValue, JsonSchema, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson, toJsonText } from '../json/stringify.js'
 import { FaultList, nearest, pointerTo } from '../schema/faults.js'
+
+/** The conversion of a route's result into its body. */
+export type CompiledResponse =
+  /** For a mapping in `response`: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
+  | { readonly kind: 'mapping', readonly value: CompiledValue, readonly serialize: (scope: Scope) => string }
+  /** For a JSON Schema in `response`: undeclared members are left out. */
+  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown, form: ResultForm) => string }
 
 /**
  * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type: 'object',

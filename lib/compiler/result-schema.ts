@@ -1,9 +1,12 @@
 /** The JSON Schema of a route's response, derived from its queries, its transform and its `response`. */
-import type { CompiledResponse, JsonSchema, ResultKind, RouteQuery } from '../expressions/types.js'
+import type { ResultKind } from '../expressions/result.js'
+import type { JsonSchema } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
+import type { RouteQuery } from '../queries/compiled-query.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import { named, namedAfter } from '../validation/named-schema.js'
+import type { CompiledResponse } from './response.js'
 import { objectOf, propertiesOf, requiredOf, requiring } from './schema-members.js'
 import type { CompiledTransform } from './transform.js'
 

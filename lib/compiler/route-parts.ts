@@ -1,6 +1,8 @@
 /** The parts of a declared route that need no tables; check and compilation share them. */
-import type { Method, TemplateSource } from '../expressions/types.js'
+import type { TemplateSource } from '../expressions/types.js'
 import type { RequestRules, Route } from '../schema/route.js'
+
+export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([
   'env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'now', 'uuid'

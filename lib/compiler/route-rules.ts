@@ -1,5 +1,5 @@
 /** Faults of a route that are independent of its tables and of single values. */
-import type { RouteQuery } from '../expressions/types.js'
+import type { RouteQuery } from '../queries/compiled-query.js'
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import { refuseSecrets } from './response.js'

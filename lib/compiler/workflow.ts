@@ -3,7 +3,7 @@ import { compileExpansionGuard, type ExpansionGuard } from '../expressions/expan
 import { unknownResult } from '../expressions/known-members.js'
 import { credentialHeaders, type TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
+import type { CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { type FaultList, nearest } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
@@ -12,6 +12,7 @@ import { compileWorkflow, type WorkflowSet } from '../workflows/compile.js'
 import { readStepsOf, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/flow.js'
 import type { CompiledWorkflow } from '../workflows/types.js'
+import type { CompiledResponse } from './response.js'
 import { objectOf } from './schema-members.js'
 
 /** The name of its result in `{{results.workflow}}`. */

@@ -1,6 +1,24 @@
 /** The shapes of responses, as expressions see them. */
 import { isRecord } from '../json/plain-value.js'
-import type { ResultForm, ResultKind } from './types.js'
+
+/**
+ * The JSON text of a query's result:
+ * - `page`: `{"data":[...],"pagination":{"limit","offset","total"}}`, always present
+ * - `cursorPage`: `{"data":[...],"pagination":{"limit","next"}}`, always present
+ * - `record`: the record, or no row (the route answers 404)
+ * - `records`: `{"data":[...]}`, always present
+ * - `deletion`: `{"success":true}`, with `"softDeleted":true` for a soft delete; no row if none matched (404)
+ */
+export type ResultKind = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
+
+/**
+ * The place of the records in a response, as the compiled route defines it. The value's shape is ambiguous: a record may have one column
+ * named `data`.
+ * - `wrapped`: in the member `data`, possibly beside `pagination`
+ * - `value`: a service's response: each item of a list, or the response itself
+ * - `record`: the response itself
+ */
+export type ResultForm = 'wrapped' | 'value' | 'record'
 
 /** Bytes of JSON that one statement returns and one request's templates copy at most. Several such responses fit a small server. */
 export const maxResultBytes = 16_777_216

@@ -1,7 +1,8 @@
 /** `pagination: "cursor"`: pages that start after the last row of the previous page. */
-import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { Scope } from '../expressions/types.js'
 import type { Field } from '../schema/route.js'
 import { invalidInput } from '../validation/detail.js'
+import type { BoundQuery } from './compiled-query.js'
 import type { QueryContext } from './context.js'
 import { checkCursorQuery, finishPage, maxCursorLength, type Position, positionReader, reportHidden } from './cursor.js'
 import { type Operand, operandOf } from './operand.js'

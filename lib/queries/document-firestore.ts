@@ -1,11 +1,12 @@
 /** Compiles document queries to Firestore requests, as plain data. The tenant is a part of the path. */
-import type { BoundOperation, Scope } from '../expressions/types.js'
+import type { Scope } from '../expressions/types.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
 import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
+import type { BoundOperation } from './compiled-query.js'
 import type { QueryContext } from './context.js'
 import { finishPage, type Position, unknownCursor } from './cursor.js'
 import { cursorLimit } from './cursor-pages.js'

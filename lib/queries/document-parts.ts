@@ -1,7 +1,8 @@
 /** The parts that document queries share on both stores: members, ids, fields, and values from the request. */
 import { noScope } from '../expressions/no-scope.js'
+import type { ResultKind } from '../expressions/result.js'
 import { compileValue } from '../expressions/template.js'
-import type { CompiledValue, Reference, ResultKind, Scope } from '../expressions/types.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../json/storable.js'

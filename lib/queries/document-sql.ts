@@ -1,9 +1,10 @@
 /** Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, by tenant; the empty one without a tenant. */
 import { oncePerObject } from '../cache/weak-memo.js'
-import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
+import type { Reference, Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
+import type { BoundQuery } from './compiled-query.js'
 import type { QueryContext } from './context.js'
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison } from './document-field.js'

@@ -1,7 +1,8 @@
 /** Document queries (`firebaseQueries`). The documents are in the SQL database or in Firestore, with the same semantics. */
-import type { JsonSchema, RouteQuery } from '../expressions/types.js'
+import type { JsonSchema } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
+import type { RouteQuery } from './compiled-query.js'
 import { type QueryContext, uniqueReferences } from './context.js'
 import { cursorParameters } from './cursor-pages.js'
 import { compileDocumentCursors, compileDocumentOrder } from './document-cursor.js'

@@ -1,8 +1,8 @@
 /** Compiles a route's queries to SQL. PostgreSQL builds the JSON: a statement returns at most one row with one text, the whole body. */
 import { keyColumns } from '../database/catalogue.js'
-import type { CompiledQuery } from '../expressions/types.js'
 import type { Query, TableOperation } from '../schema/query.js'
 import { compileCall } from './call.js'
+import type { CompiledQuery } from './compiled-query.js'
 import { findTable, type QueryContext, uniqueReferences } from './context.js'
 import { namesOf } from './field.js'
 import { compileInsert } from './insert-operation.js'

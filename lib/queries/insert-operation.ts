@@ -1,11 +1,12 @@
 /** Compiles `insert` and `upsert` from the configured `data` or the body. */
 import { sameColumns, type Table, tenantColumn } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
-import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
+import type { Reference, Scope } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
 import { isJsonArray, unfit } from './column-value.js'
+import type { BoundQuery } from './compiled-query.js'
 import { findColumn } from './context.js'
 import { compileWrite } from './entity-events.js'
 import { type FixedColumn, type InsertParts, type RowGroup, type Rows, writeInsert } from './insert.js'

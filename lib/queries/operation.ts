@@ -1,8 +1,8 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
 import type { ForeignKey } from '../database/catalogue.js'
-import type { CompiledQuery } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
+import type { CompiledQuery } from './compiled-query.js'
 import type { QueryContext } from './context.js'
 
 /** The part of a compiled query that depends on its operation. */

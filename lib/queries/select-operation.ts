@@ -1,5 +1,6 @@
 /** `select`: a page, or one record. */
-import type { Reference, ResultKind, Scope } from '../expressions/types.js'
+import type { ResultKind } from '../expressions/result.js'
+import type { Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { compileCursorPages } from './cursor-pages.js'
 import { compileGroupOrder } from './groups.js'

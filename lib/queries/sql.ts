@@ -4,7 +4,8 @@ import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
 import { failure } from '../errors.js'
 import { maxResultBytes } from '../expressions/result.js'
-import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { Scope } from '../expressions/types.js'
+import type { BoundQuery } from './compiled-query.js'
 import type { QueryContext } from './context.js'
 
 /** The input of a write, read from the request and checked once before its values are bound. */

@@ -1,6 +1,6 @@
 /** Errors of the database that name columns. */
 import { ColumnsError, withReferences } from '../database/failures.js'
-import type { BoundQuery, CompiledQuery } from '../expressions/types.js'
+import type { BoundQuery, CompiledQuery } from '../queries/compiled-query.js'
 
 /** Gives the error of a query the places of the values in the request: the database knows only the columns. */
 export function atInputPointers (raised: unknown, compiled: CompiledQuery, bound: BoundQuery | null): unknown {

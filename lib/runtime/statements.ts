@@ -1,8 +1,8 @@
 /** Runs the statements of a route that writes. */
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
-import type { BoundQuery } from '../expressions/types.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
+import type { BoundQuery } from '../queries/compiled-query.js'
 
 interface StatementUse {
   readonly tenant: TenantRef

@@ -3,7 +3,8 @@ import type { TableUse } from '../cache/store.js'
 import type { CompiledCall } from '../connectors/types.js'
 import type { Condition, ReportFault } from '../expressions/condition.js'
 import type { ExpansionGuard } from '../expressions/expansion-guard.js'
-import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import type { CompiledQuery } from '../queries/compiled-query.js'
 import type { Callback, Step } from '../schema/workflow.js'
 
 /** The declared workflow: plain JSON, which compiles again with current tables and connectors. */

@@ -4,8 +4,8 @@ import { type AuditEntry, auditStatement } from '../../lib/database/audit.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { BoundQuery, CompiledQuery } from '../../lib/queries/compiled-query.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 
 export interface AuditedWriteDependencies {

@@ -2,7 +2,7 @@
 import { isLongRequest } from '../../lib/compiler/request.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { type CompiledRouteWorkflow, describesResponse, workflowResult } from '../../lib/compiler/workflow.js'
-import type { ResultForm } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/result.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'

@@ -5,7 +5,8 @@ import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
-import type { BoundQuery, ResultForm } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/result.js'
+import type { BoundQuery } from '../../lib/queries/compiled-query.js'
 
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'

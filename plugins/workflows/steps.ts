@@ -1,10 +1,11 @@
 /** One attempt of a step: a statement, a call to another service, or a step that another plugin runs. */
 import { failure, isFailure } from '../../lib/errors.js'
 import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
-import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import type { BoundQuery } from '../../lib/queries/compiled-query.js'
 import { inTransaction, inTurn } from '../../lib/runtime/computing.js'
 import { atInputPointers } from '../../lib/runtime/input-pointers.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'

@@ -2,9 +2,9 @@ import t from 'tap'
 import { compileResponse } from '../../../lib/compiler/response.js'
 import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
+import type { ResultForm } from '../../../lib/expressions/result.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import type { ResultForm } from '../../../lib/expressions/types.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {

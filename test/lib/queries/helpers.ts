@@ -1,7 +1,8 @@
 /** Compiles queries against the hand-written library schema, and creates scopes to bind them to. */
 import type { Catalogue } from '../../../lib/database/catalogue.js'
-import type { CompiledQuery, RouteQuery, Scope, TemplateSource } from '../../../lib/expressions/types.js'
+import type { Scope, TemplateSource } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { CompiledQuery, RouteQuery } from '../../../lib/queries/compiled-query.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../lib/queries/index.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
