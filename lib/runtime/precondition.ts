@@ -12,19 +12,19 @@ import { secretsFor, type SecretSource } from './secrets.js'
 import type { Access } from './services.js'
 
 /** Creates the guard for the scope of the write. */
-export type Guarding = (scope: Scope) => Promise<Guard>
+export type CreateGuard = (scope: Scope) => Promise<Guard>
 
 /**
  * undefined for requests without `If-Match`, and for routes that do not support it. Throws `badRequest` for a malformed header,
  * and for a route without a version: ignoring the header would lose the changes that it protects. Call it before validation
  * converts the request's parameters.
  */
-export function guardingOf (
+export function guardCreatorOf (
   write: CompiledRoute,
   origin: { readOnPath(): CompiledRoute | null },
   source: SecretSource & { readonly access: Access },
   request: RouteCall
-): Guarding | undefined {
+): CreateGuard | undefined {
   if (!checksIfMatch(write)) return undefined
   const match = ifMatchOf(request)
   if (match === undefined) return undefined

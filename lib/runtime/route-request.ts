@@ -16,7 +16,7 @@ import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
 import { inTurn, unrefused } from './computing.js'
 import { type Once, once } from './idempotency.js'
-import { type Guarding, guardingOf } from './precondition.js'
+import { type CreateGuard, guardCreatorOf } from './precondition.js'
 import type { RouteCall } from './route-call.js'
 import { type Guard, runRoute } from './run.js'
 import { secretsFor } from './secrets.js'
@@ -27,7 +27,7 @@ const contentType = 'application/json; charset=utf-8'
 /** A step that undoes its work after a failure calls the next step: `receive` removes files, `claim` frees the key, `limit` gives back. */
 export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
   /** Set by `If-Match`. */
-  #guarding: Guarding | undefined
+  #createGuard: CreateGuard | undefined
   #guard: Guard | undefined
   /** Set by an idempotency key. */
   #once: Once | undefined
@@ -58,7 +58,9 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Throws `badRequest` for invalid input. */
   validate (): void {
     // Validation converts the parameters, but a precondition needs them as sent.
-    if (this.request.headers['if-match'] !== undefined) this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
+    if (this.request.headers['if-match'] !== undefined) {
+      this.#createGuard = guardCreatorOf(this.route, this.origin, this.services, this.request)
+    }
     this.route.request.validate(this.request)
   }
 
@@ -124,7 +126,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const fullAccess = typeof access === 'boolean' ? access : await access
     const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
     const scope = scopeOf(this.request, fullAccess, secrets, events)
-    if (this.#guarding !== undefined) this.#guard = await this.#guarding(scope)
+    if (this.#createGuard !== undefined) this.#guard = await this.#createGuard(scope)
     return await (events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope))
   }
 
