@@ -4,7 +4,7 @@ import { ClosedObject, type Filled, Optional } from './annotations.js'
 
 export const Mfa = ClosedObject({
   enabled: Optional.Boolean(
-    'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL the secrets require SECRETS_MASTER_KEY: without it, true fails the start, and the default is false unless a user has a second factor.'
+    'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL this requires SECRETS_MASTER_KEY. Without the key, the server does not start if this is true, or if it is not set and a user has a second factor; otherwise second factors are off.'
   ),
   issuer: Optional.String(
     'The name that authenticator apps display. Default: `plugins.openapi.title`, `name` of the document, or `API`.',
