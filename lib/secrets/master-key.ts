@@ -113,6 +113,11 @@ export interface KeyOptions {
   readonly folder?: string | undefined
 }
 
+/** Whether there is no key: PostgreSQL without SECRETS_MASTER_KEY. The embedded engine has a key of its own. */
+export function lacksMasterKey (engine: 'postgres' | 'embedded', { masterKey = '' }: Pick<KeyOptions, 'masterKey'>): boolean {
+  return engine === 'postgres' && masterKey === ''
+}
+
 /**
  * The keys of the settings, and a note for the operator if there is something to add. Without SECRETS_MASTER_KEY, the embedded engine
  * uses its own key, created if necessary; PostgreSQL throws an error that names the setting. Errors and notes contain no part of a key.

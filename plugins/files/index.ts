@@ -14,7 +14,7 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { repeatWhenReady } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, membersOf, section, text, whole, withMethods } from '../../lib/plugin/options.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
-import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createBuckets } from './buckets.js'
 import { createQuarantine, createScanStore, scannerAddress } from './quarantine.js'
@@ -134,7 +134,7 @@ async function openStore ({ storageProvider: provider = 'local', path, s3 }: Fil
 }
 
 async function openSigner ({ engine, log }: FastifyInstance, { masterKey, previousKeys }: FilesOptions): Promise<Signer | null> {
-  if (engine.kind === 'postgres' && (masterKey ?? '') === '') {
+  if (lacksMasterKey(engine.kind, { masterKey })) {
     log.warn(`URLs of files cannot be signed: SECRETS_MASTER_KEY is missing. Set it (${howToMake})`)
     return null
   }

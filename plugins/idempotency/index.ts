@@ -10,7 +10,7 @@ import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { text } from '../../lib/plugin/options.js'
 import { type Claim, isKept, keptOf, replayed } from '../../lib/runtime/idempotency.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import { type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { createIdempotency, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
 
@@ -80,6 +80,6 @@ async function settled (claim: Claim, reply: FastifyReply, payload: unknown): Pr
 
 /** null without a master key: encrypted routes then refuse the header. */
 async function cipherOf ({ engine }: FastifyInstance, keys: IdempotencyOptions): Promise<SecretCipher | null> {
-  if (engine.kind === 'postgres' && (keys.masterKey ?? '') === '') return null
+  if (lacksMasterKey(engine.kind, keys)) return null
   return createSecretCipher((await openKeys(engine.kind, { ...keys, folder: engine.folder })).keys)
 }

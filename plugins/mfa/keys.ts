@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { ifUnmigrated } from '../../lib/database/failures.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { refuseUnknownKeys } from '../secrets/key-check.js'
 import type { MfaStore } from './store.js'
 
@@ -20,7 +20,7 @@ export async function openCipher (
   required: boolean
 ): Promise<SecretCipher | null> {
   const { engine, log } = app
-  if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+  if (lacksMasterKey(engine.kind, settings)) {
     if (required) {
       throw new Error(
         `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`

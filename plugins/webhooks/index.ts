@@ -8,7 +8,7 @@ import { callback, type ClockOption, flag, record, section, text, whole } from '
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook, Webhooks } from '../../lib/schema/webhook.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
-import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { createNotices } from '../queue/notices.js'
 import { createDispatcher } from './dispatcher.js'
 import { webhookRoutes } from './routes.js'
@@ -64,7 +64,7 @@ export default definePlugin<WebhooksOptions>({
     } = options
     const { engine, db, events, log } = app
     const sent = outboundOf(declared)
-    if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
+    if (lacksMasterKey(engine.kind, settings)) {
       if (sent.length > 0) {
         throw new Error(
           `SECRETS_MASTER_KEY is missing: it encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
