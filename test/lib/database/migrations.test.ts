@@ -6,35 +6,9 @@ import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
+import { authors, tables } from './authors-and-notes.js'
 import { openEngine, rejection, run, withoutTenant } from './open.js'
-
-const authors: DeclaredTables[string] = {
-  columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, email: { type: 'text', notNull: true, unique: true } },
-  tenantScoped: true
-}
-const notes: DeclaredTables[string] = {
-  columns: {
-    id: { type: 'bigint', primaryKey: true },
-    title: { type: 'varchar', notNull: true, default: "it's \\ untitled" },
-    author_id: { type: 'uuid', references: 'authors.id' },
-    parent_id: { type: 'bigint', references: 'notes.id' },
-    pages: { type: 'integer', default: 0 },
-    price: { type: 'numeric', default: 1.5 },
-    open: { type: 'boolean', default: false },
-    tags: { type: 'text[]', default: ['a,b', '"'] },
-    none: { type: 'integer[]', default: [] },
-    meta: { type: 'jsonb', default: { a: ["'"] } },
-    day: { type: 'date', default: 'now()' },
-    made: { type: 'timestamptz', default: 'now()', notNull: true },
-    key: { type: 'text', default: 'uuid()' }
-  },
-  tenantScoped: true,
-  softDelete: true,
-  indexes: [['author_id']],
-  unique: [['title', 'day']]
-}
-const tables = { authors, notes }
 
 const systemTables = [
   'tenantry.migrations',
@@ -145,106 +119,6 @@ test("an empty database gets the server's tables and the declared ones; a second
     })
   }, { empty: true }))
 
-test('two references of a table with a long name have different names', (t) =>
-  forEachEngine(t, async (t, database) => {
-    const name = 'customer_organization_membership_invitation_reminder_schedules'
-    const reference = { type: 'uuid', references: 'authors.id' } as const
-    const columns = { id: { type: 'uuid', primaryKey: true }, sent_by: reference, received_by: reference } as const
-    const engine = await openEngine(t, { ...database, tables: { authors, [name]: { columns, tenantScoped: true } }, migrate: 'auto' })
-    const keys = engine.catalogue.tables.get(name)?.foreignKeys.map(({ columns }) => columns.at(-1))
-    t.strictSame(keys?.sort(), ['received_by', 'sent_by'])
-    t.strictSame(await engine.pendingMigrations(), [])
-  }, { empty: true }))
-
-test('references and unique keys of tenant tables are per tenant', (t) =>
-  forEachEngine(t, async (t, database) => {
-    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-    const write = (text: string, values: unknown[]) => engine.text({ text }, values, withoutTenant)
-    const author = 'insert into authors (email, tenant_id) values ($1, $2) returning id::text'
-    const ofA = await write(author, ['x@y', 'a'])
-    await write(author, ['x@y', 'b'])
-    await t.rejects(write(author, ['x@y', 'a']), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/email' }] } })
-    const note = 'insert into notes (id, author_id, tenant_id) values ($1, $2, $3)'
-    await write(note, [1, ofA, 'a'])
-    await t.rejects(write(note, [2, ofA, 'b']), { code: 'TENANTRY_CONSTRAINT_VIOLATED', extras: { details: [{ path: '/author_id' }] } })
-    await write(note, [2, null, 'b'])
-  }, { empty: true }))
-
-test('two tenants can use the same id, also in tables with references', (t) =>
-  forEachEngine(t, async (t, database) => {
-    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-    const note = (id: number, parent: number | null, tenant: string) =>
-      engine.text({ text: 'insert into notes (id, parent_id, tenant_id, title) values ($1, $2, $3, gen_random_uuid()) returning null' }, [
-        id,
-        parent,
-        tenant
-      ], withoutTenant)
-    await note(1, null, 'a')
-    await note(1, null, 'b')
-    await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
-    await note(2, 1, 'a')
-    await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 belongs only to a')
-    const indexes = await engine.transaction(withoutTenant, (session) =>
-      session.rows<{ columns: string }>({
-        text:
-          "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
-      }))
-    t.strictSame(
-      indexes.map(({ columns }) => columns),
-      ['author_id', 'tenant_id,id', 'tenant_id,title,day'],
-      "the key is the index of a tenant's list"
-    )
-  }, { empty: true }))
-
-test('a reference that was replaced by one with `on delete cascade` stays', (t) =>
-  forEachEngine(t, async (t, database) => {
-    const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-    const run = (text: string) => engine.text({ text }, [], withoutTenant)
-    await run(`alter table notes drop constraint notes_parent_id_fkey,
-      add foreign key (tenant_id, parent_id) references notes (tenant_id, id) on delete cascade`)
-    t.strictSame(await engine.pendingMigrations(), [])
-    await run("insert into notes (id, tenant_id, parent_id, title) values (1, 'a', null, 'one'), (2, 'a', 1, 'two')")
-    await run('delete from notes where id = 1')
-    t.equal(await run('select count(*)::text from notes'), '0')
-  }, { empty: true }))
-
-test('tables that were created without the tenant in their key keep that key', (t) =>
-  forEachEngine(t, async (t, database) => {
-    if (database.provider !== 'postgres') return
-    const engine = await openEngine(t, {
-      ...database,
-      tables: {
-        authors,
-        notes: {
-          columns: { id: { type: 'bigint', primaryKey: true }, author_id: { type: 'uuid', references: 'authors.id' } },
-          tenantScoped: true
-        }
-      },
-      migrate: 'manual'
-    })
-    await run(
-      engine,
-      'create table authors (id uuid default gen_random_uuid() not null primary key, email text not null, tenant_id text not null, unique (tenant_id, email), unique (tenant_id, id))',
-      'create table notes (id bigint not null primary key, author_id uuid, tenant_id text not null, foreign key (tenant_id, author_id) references authors (tenant_id, id))',
-      'create index on notes (tenant_id, id)'
-    )
-    const { migrations, warnings } = await engine.migration.plan()
-    t.strictSame(warnings, [])
-    t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'except their policies')
-    await engine.migration.apply()
-    t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
-    const grown = await openEngine(t, {
-      ...database,
-      tables: { authors, notes: { ...notes, columns: { ...notes.columns, parent_id: { type: 'bigint', references: 'notes.id' } } } },
-      migrate: 'auto'
-    })
-    t.match(
-      grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(),
-      ['tenant_id,id', 'tenant_id,title,day'],
-      'a later reference includes the tenant there too'
-    )
-  }, { empty: true }))
-
 test('later declarations add what is missing, keep everything else, and warn of it', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const said: string[] = []
@@ -258,7 +132,7 @@ test('later declarations add what is missing, keep everything else, and warn of 
       columns: {
         ...authors.columns,
         email: { type: 'integer' },
-        name: { type: 'text', notNull: true, default: 'withoutTenant' },
+        name: { type: 'text', notNull: true, default: 'unnamed' },
         born: { type: 'date', notNull: true }
       },
       softDelete: true,
@@ -270,7 +144,7 @@ test('later declarations add what is missing, keep everything else, and warn of 
   })
   t.strictSame(await query('select email, name, born, deleted from authors'), [{
     email: 'x@y',
-    name: 'withoutTenant',
+    name: 'unnamed',
     born: null,
     deleted: false
   }])
@@ -296,30 +170,29 @@ test('later declarations add what is missing, keep everything else, and warn of 
   t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'undeclared tables and columns stay')
 })
 
-test('a database of a version without tenants gets the missing migrations after its existing ones', (t) =>
-  forEachEngine(t, async (t, database) => {
-    if (database.provider !== 'postgres') return
-    const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
-    const { migrations } = await old.migration.plan()
-    const [first, last] = [migrations[0]!, migrations.at(-1)!]
-    const statementsOf = ({ steps }: typeof first) => steps.flatMap(({ statements }) => statements)
-    await run(old, ...statementsOf(first), ...statementsOf(last).slice(0, -1), recordSql({ ...last, name: '002_create_authors' }))
-    await run(
-      old,
-      "insert into authors (email, tenant_id) values ('x@y', 'a')",
-      "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')"
-    )
-    const added = systemNames.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
-    t.strictSame(await old.pendingMigrations(), added)
-    t.strictSame(await old.migration.apply(), added)
-    const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
-    t.strictSame(
-      (await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
-      ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)]
-    )
-    t.strictSame(await upgraded.pendingMigrations(), [])
-    t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], withoutTenant), '11')
-  }, { empty: true }))
+test('a database of a version without tenants gets the missing migrations after its existing ones', async (t) => {
+  const database = await postgresSection(t, { empty: true })
+  const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
+  const { migrations } = await old.migration.plan()
+  const [first, last] = [migrations[0]!, migrations.at(-1)!]
+  const statementsOf = ({ steps }: typeof first) => steps.flatMap(({ statements }) => statements)
+  await run(old, ...statementsOf(first), ...statementsOf(last).slice(0, -1), recordSql({ ...last, name: '002_create_authors' }))
+  await run(
+    old,
+    "insert into authors (email, tenant_id) values ('x@y', 'a')",
+    "insert into tenantry.documents (tenant_id, collection, id, data) values ('a', 'c', '1', '{}')"
+  )
+  const added = systemNames.slice(1).map((name, index) => `${String(index + 3).padStart(3, '0')}_${name.slice(4)}`)
+  t.strictSame(await old.pendingMigrations(), added)
+  t.strictSame(await old.migration.apply(), added)
+  const upgraded = await openEngine(t, { ...database, tables, migrate: 'auto' })
+  t.strictSame(
+    (await upgraded.kysely.selectFrom('tenantry.migrations').select('name').orderBy('name').execute()).map(({ name }) => name),
+    ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)]
+  )
+  t.strictSame(await upgraded.pendingMigrations(), [])
+  t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], withoutTenant), '11')
+})
 
 test('deleting a tenant empties every system table with a tenant_id', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
@@ -368,36 +241,37 @@ test('twenty servers that start together migrate an empty database once', async 
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
 })
 
-test('a database that is newer than the program is rejected and not changed', (t) =>
-  forEachEngine(t, async (t, database) => {
-    if (database.provider !== 'postgres') return
-    const engine = await openEngine(t, { ...database, migrate: 'auto' })
-    await engine.transaction(withoutTenant, (session) =>
-      session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
-    for (const migrate of ['auto', 'manual'] as const) {
-      t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
-    }
-    t.strictSame([...(await engine.refresh()).tables.keys()], [])
-  }, { empty: true }))
+test('a database that is newer than the program is rejected and not changed', async (t) => {
+  const database = await postgresSection(t, { empty: true })
+  const engine = await openEngine(t, { ...database, migrate: 'auto' })
+  await engine.transaction(withoutTenant, (session) =>
+    session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
+  for (const migrate of ['auto', 'manual'] as const) {
+    t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
+  }
+  t.strictSame([...(await engine.refresh()).tables.keys()], [])
+})
 
-test('system migrations have snake_case names, and those applied under an older name do not run again', (t) =>
-  forEachEngine(t, async (t, database) => {
-    for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
-    if (database.provider !== 'postgres') return
-    const engine = await openEngine(t, { ...database, migrate: 'auto' })
-    const names = () =>
-      engine.transaction(withoutTenant, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
-    for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
-      await engine.transaction(
-        withoutTenant,
-        (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` })
-      )
-    }
-    const before = await names()
-    t.ok(JSON.stringify(before).includes('oauth tokens'))
-    await openEngine(t, { ...database, migrate: 'auto' })
-    t.strictSame(await names(), before)
-  }, { empty: true }))
+test('system migrations have snake_case names', async (t) => {
+  for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
+})
+
+test('migrations applied under an older name do not run again', async (t) => {
+  const database = await postgresSection(t, { empty: true })
+  const engine = await openEngine(t, { ...database, migrate: 'auto' })
+  const names = () =>
+    engine.transaction(withoutTenant, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
+  for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
+    await engine.transaction(
+      withoutTenant,
+      (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` })
+    )
+  }
+  const before = await names()
+  t.ok(JSON.stringify(before).includes('oauth tokens'))
+  await openEngine(t, { ...database, migrate: 'auto' })
+  t.strictSame(await names(), before)
+})
 
 test('a migration that the data prevent reports why, leaves no invalid index, and continues when the data allow it', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
