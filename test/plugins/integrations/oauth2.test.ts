@@ -23,7 +23,7 @@ interface Service {
   /** Lifetime of the next token in seconds. */
   life: number | undefined
   readonly client: 'header' | 'body'
-  /** Response time of the token server in milliseconds, so that other calls run meanwhile. */
+  /** The grants of the token server, in order: the type and the scope of each. */
   readonly grants: string[]
   /** Refresh tokens that were used twice, for which real servers revoke the authorization. */
   reused: number
@@ -143,8 +143,8 @@ test('tokens of tenants', async (t) => {
       state.valid = 'revoked'
     }
     t.same(state.grants[0], 'refresh_token read write')
-    const audited = await first.db.selectFrom('tenantry.oauth_tokens').selectAll().where('tenant_id', '=', 'acme').execute()
-    t.match(audited, [{ key: 'CRM_ACCESS', holder: null, leased_until: null }])
+    const leases = await first.db.selectFrom('tenantry.oauth_tokens').selectAll().where('tenant_id', '=', 'acme').execute()
+    t.match(leases, [{ key: 'CRM_ACCESS', holder: null, leased_until: null }])
   })
 
   await t.test('a token is renewed before it expires', async (t) => {
