@@ -1,4 +1,5 @@
 /** Responses, streams and conversations. */
+import { sql } from 'kysely'
 import t from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { forEachEngine } from '../../helpers/postgres.js'
@@ -120,12 +121,7 @@ t.test("the model calls tools with the caller's permissions", async (t) => {
   const { app, as } = await open(t, mock.url)
   const { body } = await as('acme').chat('save milk', { tools: true })
   t.match(body, { message: { content: 'Saved.' }, toolCalls: [{ name: 'add_note', ok: true }] })
-  const { rows } = await app.db.executeQuery<{ tenant_id: string, title: string }>({
-    sql: 'select tenant_id, title from notes',
-    parameters: [],
-    query: Object({ kind: 'RawNode' }),
-    queryId: { queryId: 'test' }
-  })
+  const { rows } = await sql<{ tenant_id: string, title: string }>`select tenant_id, title from notes`.execute(app.db)
   t.strictSame(rows, [{ tenant_id: 'acme', title: 'milk' }])
   const [first] = mock.getRequests()
   t.strictSame(Object(first?.body).tools.map((tool: { function: { name: string } }) => tool.function.name).sort(), [

@@ -44,12 +44,7 @@ test("responses to calls and lists equal the library's", async (t) => {
   const app = await testServer(t, { ...document, routes: [...document.routes ?? [], ...extra], mcp: { url: `http://${host}` } }, {
     tenants: ['acme']
   })
-  await app.db.executeQuery({
-    sql: "insert into notes (tenant_id, title, rank) values ('acme', 'a \"quoted\" title, \u2028', 9007199254740993)",
-    parameters: [],
-    query: Object({ kind: 'RawNode' }),
-    queryId: { queryId: 'test' }
-  })
+  await sql`insert into notes (tenant_id, title, rank) values ('acme', ${'a "quoted" title, \u2028'}, 9007199254740993)`.execute(app.db)
   const first = await app.inject({ url: '/notes', headers: token('acme') })
   const asks: Ask[] = [
     { method: 'tools/list' },

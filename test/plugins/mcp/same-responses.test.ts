@@ -1,4 +1,5 @@
 /** Routes over HTTP and their tools over MCP return the same to each caller. */
+import { sql } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
@@ -206,12 +207,8 @@ type Server = Awaited<ReturnType<typeof testServer>>
 
 async function open (t: Test, own: object = {}): Promise<Server> {
   const app = await testServer(t, { ...document, ...own }, { tenants: ['acme', 'globex'] })
-  await app.db.executeQuery({
-    sql: "insert into people (tenant_id, name, salary) values ('acme', 'bea', 9007199254740991), ('acme', 'cy', 2), ('globex', 'di', 3)",
-    parameters: [],
-    query: Object({ kind: 'RawNode' }),
-    queryId: { queryId: 'test' }
-  })
+  await sql`insert into people (tenant_id, name, salary)
+    values ('acme', 'bea', 9007199254740991), ('acme', 'cy', 2), ('globex', 'di', 3)`.execute(app.db)
   return app
 }
 

@@ -140,12 +140,7 @@ test('counts calls as usage of the tenant', async (t) => {
 
 test("a result is bounded, and numbers beyond a double's precision are texts", async (t) => {
   const { app, as } = await open(t)
-  await app.db.executeQuery({
-    sql: "insert into notes (tenant_id, title, rank) values ('acme', repeat('x', 5000), 9007199254740993)",
-    parameters: [],
-    query: Object({ kind: 'RawNode' }),
-    queryId: { queryId: 'test' }
-  })
+  await sql`insert into notes (tenant_id, title, rank) values ('acme', repeat('x', 5000), 9007199254740993)`.execute(app.db)
   t.match((await as('acme')('call', { name: 'get_notes' })).body, { result: { data: [{ rank: '9007199254740993' }] } })
   t.match(await as('acme')('call', { name: 'get_notes', maxBytes: 4000 }), {
     status: 400,
