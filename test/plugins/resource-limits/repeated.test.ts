@@ -1,6 +1,7 @@
 /** Uses that are repeated with their key. */
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { untilBlocked } from '../../helpers/locks.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
@@ -58,12 +59,7 @@ test('a use whose key was taken over is not counted', async (t) => {
   await app.db.transaction().execute(async (transaction) => {
     await sql`lock table tenantry.resource_usage in share mode`.execute(transaction)
     slow = acme(track, { body, ...under('slow') })
-    for (let waits = 0; waits === 0;) {
-      const { rows: [row] } = await sql<
-        { n: number }
-      >`select count(*)::int as n from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
-      waits = row?.n ?? 0
-    }
+    await untilBlocked(app.db, slow)
     await sql`update tenantry.idempotency_keys set holder = gen_random_uuid()`.execute(app.db)
   })
   refused(t, await slow!, 409, 'IDEMPOTENCY_RUNNING')

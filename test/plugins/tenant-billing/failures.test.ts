@@ -129,13 +129,13 @@ async function fails (t: Test): Promise<void> {
   })
 }
 
-/** A provider whose responses take three seconds. */
-function silent (t: Test, tenants: readonly string[]): Promise<Opened> {
+/** A server that waits at most three seconds for the payment provider. */
+function openImpatient (t: Test, tenants: readonly string[]): Promise<Opened> {
   return open(t, tenants, { timeoutMs: 3000 })
 }
 
 async function crowds (t: Test): Promise<void> {
-  const { as, world, accounts } = await silent(t, ['acme', 'globex'])
+  const { as, world, accounts } = await openImpatient(t, ['acme', 'globex'])
   const [acme, globex] = [as('acme'), as('globex')]
   accounts['globex']?.sell({ name: 'Berth', amount: 100, currency: 'usd' })
   world.misfortune('silent', 10)
@@ -152,7 +152,7 @@ async function crowds (t: Test): Promise<void> {
 }
 
 async function isUnknown (t: Test): Promise<void> {
-  const { as, world, app } = await silent(t, ['acme'])
+  const { as, world, app } = await openImpatient(t, ['acme'])
   world.misfortune('silent')
   refused(t, await as('acme')('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
   t.match(
@@ -163,7 +163,7 @@ async function isUnknown (t: Test): Promise<void> {
 }
 
 async function pages (t: Test): Promise<void> {
-  const { as, world, accounts } = await silent(t, ['acme'])
+  const { as, world, accounts } = await openImpatient(t, ['acme'])
   for (let index = 0; index < 250; index++) accounts['acme']?.customerFor(null, `c${index}@example.com`)
   world.forget()
   const asked = as('acme')('GET /billing/tenant/customers')
