@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type { Env } from '../lib/configuration/index.js'
 import { setting } from '../lib/expressions/environment.js'
-import type { ServerOptions } from '../lib/server.js'
 import type { Call } from './command.js'
 import { CommandError } from './failure.js'
 
@@ -69,11 +68,4 @@ function codeOf (error: unknown, host: string): unknown {
   if (!(error instanceof Error) || !('code' in error) || !('syscall' in error)) return undefined
   const isOwn = error.syscall === 'listen' || ('hostname' in error && error.hostname === host)
   return isOwn ? error.code : undefined
-}
-
-/** Prints mails on standard output. */
-export function mailPrinter ({ print }: Call): ServerOptions['deliverMail'] {
-  return async ({ to, subject, text }) => {
-    print(`mail to ${to}: ${subject}\n\n${text}`)
-  }
 }

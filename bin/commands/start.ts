@@ -3,7 +3,8 @@ import { environmentOf } from '../../lib/configuration/index.js'
 import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { growHeap } from '../heap.js'
-import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
+import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, namedPort } from '../listening.js'
+import { mailPrinter } from '../mail-printer.js'
 import { listenToSignals } from '../signals.js'
 
 export const start: Command = {
