@@ -13,8 +13,8 @@ export interface KeyUse {
 }
 
 export interface UseCounterOptions {
-  /** The noun for the keys in the log, such as `secrets`. */
-  readonly keys: string
+  /** The plural noun for the keys in the log, such as `secrets`. */
+  readonly noun: string
   /** Milliseconds from the first unwritten use. */
   readonly flushAfter: number
   /** Keys with unwritten uses. While the database is unreachable, uses of other keys are not counted. */
@@ -25,7 +25,7 @@ export interface UseCounterOptions {
 
 export type UseCounter = ReturnType<typeof createUseCounter>
 
-export function createUseCounter ({ keys: name, flushAfter, maxKeys, write, log }: UseCounterOptions) {
+export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: UseCounterOptions) {
   let waiting = new Map<Owner, Map<string, { count: number, lastAt: number }>>()
   let size = 0
   let dropped = 0
@@ -61,11 +61,11 @@ export function createUseCounter ({ keys: name, flushAfter, maxKeys, write, log 
     let written = 0
     try {
       for (; written < uses.length; written += maxBatch) await write(uses.slice(written, written + maxBatch))
-      if (dropped > 0) log.warn({ uses: dropped }, `uses of ${name} were not counted: too many waited for the database`)
+      if (dropped > 0) log.warn({ uses: dropped }, `uses of ${noun} were not counted: too many waited for the database`)
       dropped = 0
     } catch (err) {
       for (const { tenant, key, count, lastAt } of uses.slice(written)) add(tenant, key, count, lastAt.getTime())
-      log.warn({ err }, `uses of ${name} could not be written; they are kept`)
+      log.warn({ err }, `uses of ${noun} could not be written; they are kept`)
       schedule()
     }
   }

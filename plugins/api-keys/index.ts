@@ -18,7 +18,7 @@ export default definePlugin<ApiKeysOptions>({
   setup (app, { now = Date.now }) {
     const { db, events, log, tenancy } = app
     const store = createApiKeyStore(db)
-    const uses = createUseCounter({ keys: 'API keys', flushAfter: 60_000, maxKeys: 10_000, write: (added) => store.writeUses(added), log })
+    const uses = createUseCounter({ noun: 'API keys', flushAfter: 60_000, maxKeys: 10_000, write: (added) => store.writeUses(added), log })
     const memory = createKeyMemory(tenancy.maxRemembered, store, uses, now)
     requireSameContext(app, 'auth', 'api-keys')
     app.decorate('apiKeys', { find: memory.find, recall: memory.recall })

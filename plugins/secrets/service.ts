@@ -103,7 +103,7 @@ export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: 
   const webhooks = optional(app, 'webhooks')
   const store = createSecretStore(db)
   const accesses = createUseCounter({
-    keys: 'secrets',
+    noun: 'secrets',
     flushAfter: 3000,
     maxKeys: 50_000,
     write: (uses) => store.accessed(uses, new Date(now())),

@@ -7,7 +7,7 @@ test('uses that cannot be written are kept, those of further keys are dropped, a
   const logged: string[] = []
   let isBroken = true
   const uses = createUseCounter({
-    keys: 'keys',
+    noun: 'keys',
     flushAfter: 60_000,
     maxKeys: 2,
     async write (batch) {
