@@ -76,7 +76,7 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
   }
   // In a circle of switches, no step would ever run.
   for (const place of pickedBy.values()) {
-    if (isWithin(place, place)) faults.add(place.pointer, 'the switch selects a step that leads back to it')
+    if (canReach(place, place)) faults.add(place.pointer, 'the switch selects a step that leads back to it')
   }
   return new Set(pickedBy.keys())
 }
@@ -94,11 +94,11 @@ function namedBy ({ step: { cases = {}, default: fallback }, pointer }: Place): 
 }
 
 /** Whether running one step can reach the other; each step has one switch, so the path is bounded by the list. */
-function isWithin (sought: Place, from: Place, seen = new Set<Place>()): boolean {
+function canReach (from: Place, sought: Place, seen = new Set<Place>()): boolean {
   if (seen.has(from)) return false
   seen.add(from)
   const inside = [...from.targets.values(), ...from.parallel]
-  return inside.some((place) => place === sought || isWithin(sought, place, seen))
+  return inside.some((place) => place === sought || canReach(place, sought, seen))
 }
 
 export function * everyStep (steps: readonly Step[]): Generator<Step> {
