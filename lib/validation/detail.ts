@@ -119,7 +119,7 @@ function patternText (expected: unknown, pattern: unknown): string {
 function unknownField (error: ErrorObject, path: string, name: string): ErrorDetail {
   const patterns: unknown = error.parentSchema?.['patternProperties']
   // The names of a map's members come from the caller.
-  if (typeof patterns === 'object' && patterns !== null) {
+  if (isRecord(patterns)) {
     return {
       path: below(path, name),
       message: `"${shortened(name)}" is not accepted as a name: it must match the pattern ${Object.keys(patterns).join(' or ')}`,
@@ -128,9 +128,7 @@ function unknownField (error: ErrorObject, path: string, name: string): ErrorDet
   }
   const known: unknown = error.parentSchema?.['properties']
   // The distance to a known name takes the product of the lengths, and the caller chose this one.
-  const suggestion = name.length <= maxNameLength && typeof known === 'object' && known !== null
-    ? nearest(name, Object.keys(known))
-    : undefined
+  const suggestion = name.length <= maxNameLength && isRecord(known) ? nearest(name, Object.keys(known)) : undefined
   return {
     path: below(path, name),
     message: `"${shortened(name)}" is not a known field${suggestion === undefined ? '' : `, did you mean "${suggestion}"?`}`,

@@ -1,4 +1,4 @@
-/** The frame that the closures of an expression run on, and its budget: each operator and function charges its work before doing it. */
+/** The frame that the closures of an expression run on, and its budget. */
 import type { Scope } from '../types.js'
 
 /** One evaluation. */
