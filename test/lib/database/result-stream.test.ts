@@ -7,7 +7,7 @@ import { guardResults, ResultReader, type ResultStream, WholeMessages } from '..
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
-import { startPaces } from '../concurrency/paces.js'
+import { startEventLoop } from '../concurrency/controlled-event-loop.js'
 import { openEngine } from './open.js'
 
 /** A flowing stream whose chunks the test hands over one by one. */
@@ -43,20 +43,20 @@ function readerOf (
 }
 
 test('a large response is read in turns, in order and completely', async (t) => {
-  const paces = startPaces()
+  const loop = startEventLoop()
   const stream = new Chunks()
   let read = 0
   const inRound: number[] = []
   const reader = readerOf(stream, () => {
     read++
-    paces.spend(1)
-    inRound[paces.round] = (inRound[paces.round] ?? 0) + 1
-  }, () => paces.turns.yielder('tenant a'))
+    loop.spend(1)
+    inRound[loop.round] = (inRound[loop.round] ?? 0) + 1
+  }, () => loop.turns.yielder('tenant a'))
   stream.left = 100
   stream.flow()
   t.ok(read < 100, `${read} chunks were read at once`)
   const first = read
-  while (await paces.turn()) paces.time += 1
+  while (await loop.turn()) loop.time += 1
   t.equal(read, 100)
   t.ok(inRound.slice(1).every((count) => count <= 2), 'then at most two in a round')
   reader.ended()
@@ -67,18 +67,18 @@ test('a large response is read in turns, in order and completely', async (t) => 
 })
 
 test('reading stops when the connection of a waiting response is lost', async (t) => {
-  const paces = startPaces()
+  const loop = startEventLoop()
   const stream = new Chunks()
   let read = 0
   readerOf(stream, () => {
     read++
-    paces.spend(1)
-  }, () => paces.turns.yielder('tenant a'))
+    loop.spend(1)
+  }, () => loop.turns.yielder('tenant a'))
   stream.left = 100
   stream.flow()
   const before = read
   stream.destroyed = true
-  for (let round = 0; round < 20; round++) await paces.turn()
+  for (let round = 0; round < 20; round++) await loop.turn()
   t.equal(read, before)
 })
 

@@ -1,7 +1,7 @@
 import { EventLoopTurns } from '../../../lib/concurrency/event-loop-yielder.js'
 
-/** A yielder for an event loop whose rounds and clock the test controls. */
-export interface Paces {
+/** The turns of an event loop whose rounds and clock the test controls. */
+export interface ControlledEventLoop {
   readonly turns: EventLoopTurns
   time: number
   readonly round: number
@@ -11,14 +11,14 @@ export interface Paces {
   settle(): Promise<void>
 }
 
-export function startPaces (): Paces {
+export function startEventLoop (): ControlledEventLoop {
   let round = 0
   const next: (() => void)[] = []
   let timers: { readonly at: number, readonly work: () => void }[] = []
-  const later = (work: () => void, ms: number): unknown => timers.push({ at: paces.time + ms, work })
-  const paces: Paces = {
+  const later = (work: () => void, ms: number): unknown => timers.push({ at: loop.time + ms, work })
+  const loop: ControlledEventLoop = {
     turns: new EventLoopTurns({
-      now: () => paces.time,
+      now: () => loop.time,
       nextRound: (work) => next.push(work),
       later,
       laterUnref: later
@@ -28,20 +28,20 @@ export function startPaces (): Paces {
       return round
     },
     spend (ms) {
-      paces.time += ms
+      loop.time += ms
     },
     async turn () {
       round++
-      const due = timers.filter(({ at }) => at <= paces.time)
-      timers = timers.filter(({ at }) => at > paces.time)
+      const due = timers.filter(({ at }) => at <= loop.time)
+      timers = timers.filter(({ at }) => at > loop.time)
       const works = [...due.map(({ work }) => work), ...next.splice(0)]
       for (const work of works) work()
-      await paces.settle()
+      await loop.settle()
       return works.length > 0
     },
     async settle () {
       for (let step = 0; step < 10; step++) await Promise.resolve()
     }
   }
-  return paces
+  return loop
 }
