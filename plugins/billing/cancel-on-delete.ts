@@ -28,6 +28,7 @@ export function cancelForDeleted (
       for (const snapshot of await provider.subscriptions(tenant)) {
         const { status, endedAt, cancelAtPeriodEnd } = snapshot
         const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
+        // A later tenant with the same id keeps its own subscriptions.
         if (isOver || snapshot.startedAt.getTime() > deletedAt) continue
         const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
         await writeAudit(db, {
@@ -48,7 +49,6 @@ export function cancelForDeleted (
   })
 }
 
-/** A tenant that was created with the id meanwhile keeps its own subscriptions. */
 function deletionOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {
   if (typeof tenant !== 'string' || typeof deletedAt !== 'number') throw new Error('not the data of this job')
   return { tenant: tenantRef(tenant), deletedAt }
