@@ -122,6 +122,12 @@ export function hasPermission (request: CallerRequest, permission: string): bool
   return whenKnown(holdings(request), (held) => grants(held, permission))
 }
 
+/** Whether the caller holds every permission. Synchronous if its role's permissions are in memory. */
+export function hasPermissions (request: CallerRequest, permissions: readonly string[]): boolean | Promise<boolean> {
+  if (permissions.length === 0) return true
+  return whenKnown(holdings(request), (held) => permissions.every((permission) => grants(held, permission)))
+}
+
 /**
  * All permissions of the caller: everything for the role `admin`, within its tenant; else its own `permissions` and those of its role. None
  * without credentials.

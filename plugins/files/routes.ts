@@ -5,7 +5,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
-import { callerOf, hasPermission, insufficientPermissions, requirePermissions } from '../auth/access.js'
+import { callerOf, hasPermission, hasPermissions, insufficientPermissions, requirePermissions } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -36,29 +36,8 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
     return file
   }
 
-  // In a child context, since the parser would apply to other routes too.
-  await group.register(async (app: FastifyGroup) => {
-    await acceptForms(app)
-    const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
-    const schema = { tags, summary: 'Upload a file', description }
-    app.post('/files/upload', {
-      config: {
-        ...config,
-        streamsBody: 'form',
-        location: true,
-        openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadErrors }
-      },
-      schema: { ...schema, response: { 201: File, ...errorResponses(...uploadErrors) } }
-    }, async (request, reply) => {
-      const tenant = tenantOf(request)
-      const form = formOf(request)
-      if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
-      const receive = (slow: Promise<never>) => receiveForm(request, reply, form, service, slow)
-      const file = await service.uploads.inPlace(tenant, () => service.reading(request.raw, receive))
-      return reply.code(201).header('location', `${group.prefix}/files/${file.id}`).send(bodyOf(file))
-    })
-  })
-
+  // In a child context, since the parser of forms would apply to other routes too.
+  await group.register(async (app: FastifyGroup) => uploadRoute(app, service))
   await group.register(async (app) => resumableRoutes(app, service))
   await signedUploadRoutes(group, service)
 
@@ -101,7 +80,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
     const { entityType: type, entityId: id } = request.params
     const page = pageOf(request)
     const usable = []
-    for (const { name, permissions } of buckets.all) if (await holdsAll(request, permissions)) usable.push(name)
+    for (const { name, permissions } of buckets.all) if (await hasPermissions(request, permissions)) usable.push(name)
     const { data, total } = await service.store.list(tenantOf(request), { type, id }, usable, page, callerOf(request).role === 'admin')
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
@@ -127,7 +106,24 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
   downloadRoutes(group, service)
 }
 
-async function holdsAll (request: FastifyRequest, permissions: readonly string[]): Promise<boolean> {
-  for (const permission of permissions) if (!await hasPermission(request, permission)) return false
-  return true
+async function uploadRoute (app: FastifyGroup, service: FilesService): Promise<void> {
+  await acceptForms(app)
+  const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
+  const schema = { tags, summary: 'Upload a file', description }
+  app.post('/files/upload', {
+    config: {
+      ...config,
+      streamsBody: 'form',
+      location: true,
+      openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadErrors }
+    },
+    schema: { ...schema, response: { 201: File, ...errorResponses(...uploadErrors) } }
+  }, async (request, reply) => {
+    const tenant = tenantOf(request)
+    const form = formOf(request)
+    if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
+    const receive = (slow: Promise<never>) => receiveForm(request, reply, form, service, slow)
+    const file = await service.uploads.inPlace(tenant, () => service.reading(request.raw, receive))
+    return reply.code(201).header('location', `${app.prefix}/files/${file.id}`).send(service.shown(file))
+  })
 }
