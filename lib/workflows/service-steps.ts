@@ -69,7 +69,7 @@ const operations = {
 } as const satisfies Record<string, Params>
 export type StorageOperation = keyof typeof operations
 
-const names = Object.keys(operations)
+export const storageOperations = Object.keys(operations)
 
 export function isStorageOperation (name: unknown): name is StorageOperation {
   return typeof name === 'string' && Object.hasOwn(operations, name)
@@ -79,9 +79,9 @@ export const storageStep = {
   check ({ operation, params = {}, data }: Readonly<Record<string, unknown>>): readonly MemberFault[] {
     const faults = data === undefined ? [] : [{ pointer: '/data', message: 'a step of the type `storage` takes its values from `params`' }]
     if (!isStorageOperation(operation)) {
-      const near = nearest(String(operation), names)
+      const near = nearest(String(operation), storageOperations)
       const suggestion = near === undefined ? '' : `; did you mean "${near}"?`
-      return [...faults, { pointer: '/operation', message: `expected ${names.map((name) => `"${name}"`).join(', ')}${suggestion}` }]
+      return [...faults, { pointer: '/operation', message: `expected ${storageOperations.map((name) => `"${name}"`).join(', ')}${suggestion}` }]
     }
     if (!isRecord(params) || Array.isArray(params)) return [...faults, { pointer: '/params', message: 'expected an object' }]
     const { required, optional }: Params = operations[operation]

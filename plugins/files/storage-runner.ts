@@ -9,8 +9,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import {
-  isStorageOperation, type StepCall, type StepRunner, type StorageOperation,
-  storageStep
+  isStorageOperation, type StepCall, type StepRunner, type StorageOperation, storageOperations, storageStep
 } from '../../lib/workflows/service-steps.js'
 import { decodedText, isText } from './content-type.js'
 import { describe, type UploadFields } from './input.js'
@@ -59,19 +58,24 @@ export function createStorageRunner (service: FilesService): StepRunner {
     }
   }
 
+  /** The file of the step: the one that an earlier attempt stored, or a new one. */
+  async function once (tenant: Owner, { idempotencyKey }: StepCall, create: () => Promise<StoredFile>) {
+    return shown(await store.findMade(tenant, idempotencyKey) ?? await create())
+  }
+
   const operations = {
     async put (tenant, params, call) {
-      const made = await store.findMade(tenant, call.idempotencyKey)
-      if (made !== null) return shown(made)
-      const content = contentIn(params)
-      const file = {
-        name: textIn(params, 'name'),
-        contentType: textIn(params, 'contentType'),
-        bucket: optionalText(params, 'bucket'),
-        entityType: optionalText(params, 'entityType'),
-        entityId: optionalText(params, 'entityId')
-      }
-      return shown(await make(tenant, file, content.length, async () => Readable.from([content]), call))
+      return await once(tenant, call, async () => {
+        const content = contentIn(params)
+        const file = {
+          name: textIn(params, 'name'),
+          contentType: textIn(params, 'contentType'),
+          bucket: optionalText(params, 'bucket'),
+          entityType: optionalText(params, 'entityType'),
+          entityId: optionalText(params, 'entityId')
+        }
+        return await make(tenant, file, content.length, async () => Readable.from([content]), call)
+      })
     },
 
     async get (tenant, params, { signal }) {
@@ -95,18 +99,17 @@ export function createStorageRunner (service: FilesService): StepRunner {
     },
 
     async copy (tenant, params, call) {
-      const made = await store.findMade(tenant, call.idempotencyKey)
-      if (made !== null) return shown(made)
-      const original = await existing(tenant, params)
-      const { name, contentType, size, bucket, entityType, entityId, metadata } = original
-      const same = { name, contentType, bucket, entityType, entityId, metadata: stringifyJson(metadata) }
-      return shown(
-        await make(tenant, same, size, async () => {
+      return await once(tenant, call, async () => {
+        const original = await existing(tenant, params)
+        const { name, contentType, size, bucket, entityType, entityId, metadata } = original
+        const same = { name, contentType, bucket, entityType, entityId, metadata: stringifyJson(metadata) }
+        const open = async () => {
           const bytes = await service.bytesOf(original)
           if (bytes === null) throw fileUnknown()
           return bytes
-        }, call)
-      )
+        }
+        return await make(tenant, same, size, open, call)
+      })
     },
 
     async sign (tenant, params) {
@@ -119,7 +122,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     check: storageStep.check,
     async run ({ operation, params }, call) {
       if (call.tenant === platformRef) throw failure('tenantRequired', { message: 'Files belong to tenants: run the workflow for a tenant' })
-      if (!isStorageOperation(operation)) throw invalidInput('/operation', 'must be put, get, delete, copy or sign', 'enum')
+      if (!isStorageOperation(operation)) throw invalidInput('/operation', `must be one of ${storageOperations.join(', ')}`, 'enum')
       return await operations[operation](call.tenant, isRecord(params) ? params : {}, call)
     }
   }
@@ -131,7 +134,7 @@ function uploaderOf ({ user, webhookDepth: depth }: StepCall): Uploader {
 
 function textIn (params: Params, name: string): string {
   const value = params[name]
-  if (typeof value !== 'string') throw invalidInput(`/params/${name}`, 'must be text', 'type')
+  if (typeof value !== 'string') throw invalidInput(`/params/${name}`, 'must be a string', 'type')
   return value
 }
 
