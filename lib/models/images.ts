@@ -11,6 +11,7 @@ const maxInAll = 4 * maxOfTenant
 const retryAfter = 1 // s
 
 export type ImageMemory = ReturnType<typeof createImageMemory>
+export type HeldImages = ReturnType<ImageMemory['hold']>
 /** Returns an image as base64. */
 export type ImageText = (image: ImagePart) => string
 
