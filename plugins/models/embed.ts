@@ -38,19 +38,20 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       totalMs: embedding.timeoutMs ?? defaultTimeoutMs,
       signal
     })
-    let counted = tokens
+    let usedTokens = tokens
     try {
       const result = await model.doEmbed({ values, providerOptions, abortSignal: call.signal })
       // Some servers report 0 tokens.
       const reported = result.usage?.tokens ?? 0
-      if (Number.isSafeInteger(reported) && reported > 0) counted = reported
-      const embeddings = checked(result.embeddings, values.length, expected)
-      const usage = await charge.settle({ input: counted, output: 0 })
+      if (Number.isSafeInteger(reported) && reported > 0) usedTokens = reported
+      const { embeddings } = result
+      dimensions = comparableLength(embeddings, values.length, expected ?? dimensions)
+      const usage = await charge.settle({ input: usedTokens, output: 0 })
       figures.used(info, usage)
       return { embeddings, usage }
     } catch (thrown) {
       const hasCost = call.state === 'answered' || (call.state === 'sent' && signal.aborted)
-      if (hasCost) figures.used(info, await charge.settle({ input: counted, output: 0 }))
+      if (hasCost) figures.used(info, await charge.settle({ input: usedTokens, output: 0 }))
       else await charge.release()
       const error = signal.aborted ? signal.reason : failedCall(call.error ?? thrown, info, tenantRef(tenant), { figures, log })
       if (hasCost) markCharged(error)
@@ -58,28 +59,6 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     } finally {
       call.end()
     }
-  }
-
-  /** Whether a store can compare the vectors: all numbers finite, no vector only zeros, and all of one length. */
-  function checked (embeddings: number[][], count: number, expected: number | undefined): number[][] {
-    if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not return one vector for each text' })
-    const wanted = expected ?? dimensions ?? embeddings[0]?.length ?? 0
-    for (const vector of embeddings) {
-      if (vector.length !== wanted || wanted === 0) {
-        throw failure('providerFailed', {
-          message:
-            `The provider returned a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server must correct \`agent.embedding.dimensions\``
-        })
-      }
-      if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) {
-        throw failure('providerFailed', { message: 'The provider returned a vector with values that are not numbers' })
-      }
-      if (vector.every((value) => value === 0)) {
-        throw failure('providerFailed', { message: 'The provider returned a vector of zeros, which cannot be compared' })
-      }
-    }
-    dimensions = wanted
-    return embeddings
   }
 
   return {
@@ -96,28 +75,53 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
       const tenant = tenantRef(call.tenant)
       const apiKey = await keys.of(tenant)
-      const counted = await charges.count({ tenant, user: call.user, price: info.price })
+      const countedCall = await charges.count({ tenant, user: call.user, price: info.price })
       let usage = noUsage
       try {
-        const under = await calls.begin(tenant, call.signal)
+        const slot = await calls.begin(tenant, call.signal)
         try {
           const model = provider.embedding({ model: info.id, apiKey })
           const size = Math.min(textsPerRequest, await model.maxEmbeddingsPerCall ?? textsPerRequest)
           const embeddings: number[][] = []
           for (let start = 0; start < texts.length; start += size) {
-            const part = await request(call, texts.slice(start, start + size), model, under.signal)
+            const part = await request(call, texts.slice(start, start + size), model, slot.signal)
             embeddings.push(...part.embeddings)
             usage = addUsage(usage, part.usage)
           }
           return { embeddings, model: info.id, usage }
         } finally {
-          under.end()
+          slot.end()
         }
       } catch (error) {
         if (usage !== noUsage) markCharged(error)
-        else if (!isCharged(error)) await counted.give()
+        else if (!isCharged(error)) await countedCall.give()
         throw error
       }
     }
   }
+}
+
+/**
+ * The length of the vectors. Throws `providerFailed` unless a store can compare them: finite numbers, not only zeros, all of one length.
+ *
+ * @param expected the length that they must have; null for any
+ */
+function comparableLength (embeddings: readonly number[][], count: number, expected: number | null): number {
+  if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not return one vector for each text' })
+  const length = expected ?? embeddings[0]?.length ?? 0
+  for (const vector of embeddings) {
+    if (vector.length !== length || length === 0) {
+      throw failure('providerFailed', {
+        message:
+          `The provider returned a vector of ${vector.length} numbers: expected ${length}. The operator of the server must correct \`agent.embedding.dimensions\``
+      })
+    }
+    if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) {
+      throw failure('providerFailed', { message: 'The provider returned a vector with values that are not numbers' })
+    }
+    if (vector.every((value) => value === 0)) {
+      throw failure('providerFailed', { message: 'The provider returned a vector of zeros, which cannot be compared' })
+    }
+  }
+  return length
 }
