@@ -5,14 +5,15 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import { hourMs } from '../../lib/time/spans.js'
 import { credentialsInvalid } from '../auth/errors.js'
 import { createPasswordTries } from '../login/tries.js'
 import type { LinkToken } from '../mail/links.js'
 import { requirePresent } from '../sessions/present.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 
-/** Mails to one address. */
-const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
+/** At most three mails to one address an hour. */
+const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: hourMs }
 const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 
 const wrongPassword = 'The current password is wrong'
@@ -79,7 +80,7 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
         if (link === null) throw failure('linkInvalid')
         const { userId, email } = link
         const user = { tenant, id: userId }
-        // The owner of the link receives the mail of the address.
+        // The link was sent to this address, so its use also verifies the address.
         if (!await users.setVerified(writer, user, email) || !await users.setPassword(writer, user, hash)) throw failure('linkInvalid')
         await end(userId, 'sessions')
         await writeAudit(writer, { tenant, action: 'auth.password.reset', actor: { ...actor, userId }, target: email, at: at() })
