@@ -1,7 +1,7 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
 import type { FastifyInstance } from 'fastify'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
-import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
@@ -11,6 +11,7 @@ import { createPasswordTries } from '../login/tries.js'
 import type { LinkToken } from '../mail/links.js'
 import { requirePresent } from '../sessions/present.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
+import type { User } from '../users/user.js'
 
 /** At most three mails to one address an hour. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: hourMs }
@@ -38,6 +39,39 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
     }
   }
 
+  /** Throws `forbidden` with the message for a user of an identity provider. */
+  async function localUser (claims: Claims, message: string): Promise<User> {
+    const user = await users.find(tenantOfToken(claims), claims.sub)
+    if (user === null) throw failure('forbidden', { message })
+    return user
+  }
+
+  /** The audit entry of a changed password. */
+  const changeOf = ({ tenant, email }: User, actor: Actor): AuditEntry => ({
+    tenant,
+    action: 'auth.password.change',
+    actor,
+    target: email,
+    at: at()
+  })
+
+  /** Checks the current password, and audits a refusal. Throws `credentialsInvalid` and `tooManyAttempts`. */
+  async function authenticate (known: User, currentPassword: string, actor: Actor & { readonly address: string }): Promise<User> {
+    const { tenant, id, email } = known
+    const auditRefusal = (reason: string) =>
+      writeAudit(dbFor(tenant), { ...changeOf(known, actor), outcome: 'failure', details: { reason } })
+    const check = () => users.authenticate(tenant, email, currentPassword)
+    const user = await tryPassword({ tenant, account: email, address: actor.address }, check).catch(async (error: unknown) => {
+      if (isFailure(error, 'tooManyAttempts')) await auditRefusal('locked')
+      throw error
+    })
+    if (user === null || user.id !== id) {
+      await auditRefusal('credentials')
+      throw credentialsInvalid(wrongPassword)
+    }
+    return user
+  }
+
   return {
     /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
     async forgot ({ id, exists }: NamedTenant, given: string, actor: Actor): Promise<void> {
@@ -55,14 +89,8 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
      */
     async resend (claims: Claims, actor: Actor): Promise<void> {
       mail.requireConfigured()
-      const tenant = tenantOfToken(claims)
-      const user = await users.find(tenant, claims.sub)
-      if (user === null) {
-        throw failure('forbidden', {
-          message: 'This user has no e-mail address on this server: verify it where the user logs in'
-        })
-      }
-      const { email, emailVerified } = user
+      const user = await localUser(claims, 'This user has no e-mail address on this server: verify it where the user logs in')
+      const { tenant, email, emailVerified } = user
       if (emailVerified || !await mayPost(verifyMails, tenant, email)) return
       await dbFor(tenant).transaction().execute(async (writer) => {
         await mail.post({ kind: 'verify', tenant, email, actor }, writer)
@@ -89,42 +117,16 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
 
     /**
      * Changes the password of a user who knows the current one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`,
-     * `validationFailed`.
+     * `validationFailed`, and `forbidden` for a user of an identity provider.
      */
     async change (
       claims: Claims,
       { currentPassword, password }: { readonly currentPassword: string, readonly password: string },
       actor: Actor & { readonly address: string }
     ): Promise<void> {
-      const { sub } = claims
-      const tenant = tenantOfToken(claims)
-      const known = await users.find(tenant, sub)
-      if (known === null) {
-        throw failure('forbidden', {
-          message: 'This user has no password on this server: change it where the user logs in'
-        })
-      }
-      const { email, id } = known
-      const { address } = actor
-      const audit = (outcome: 'success' | 'failure', details?: Record<string, string>) => ({
-        tenant,
-        action: 'auth.password.change' as const,
-        actor,
-        target: email,
-        outcome,
-        details,
-        at: at()
-      })
-      const user = await tryPassword({ tenant, account: email, address }, () => users.authenticate(tenant, email, currentPassword)).catch(
-        async (error: unknown) => {
-          if (isFailure(error, 'tooManyAttempts')) await writeAudit(dbFor(tenant), audit('failure', { reason: 'locked' }))
-          throw error
-        }
-      )
-      if (user === null || user.id !== id) {
-        await writeAudit(dbFor(tenant), audit('failure', { reason: 'credentials' }))
-        throw credentialsInvalid(wrongPassword)
-      }
+      const known = await localUser(claims, 'This user has no password on this server: change it where the user logs in')
+      const { tenant, id } = known
+      const user = await authenticate(known, currentPassword, actor)
       const hash = await users.hashPassword(tenant, password)
       await sessions.changeUsers(tenant, async (writer, end) => {
         // Another request may have changed it meanwhile, for example with the link of a mail.
@@ -133,7 +135,7 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
         await requirePresent(writer, claims, at(), auth.providers)
         await end(id, 'sessions', claims)
         await links.removeTo(writer, tenant, id)
-        await writeAudit(writer, audit('success'))
+        await writeAudit(writer, changeOf(known, actor))
       })
     },
 
