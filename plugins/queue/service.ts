@@ -78,7 +78,10 @@ export function createQueue ({ engine, bound, wake, notify }: QueueParts): Queue
     }
   }
 
-  /** At most one job of a key waits. It may be in an uncommitted transaction; other keys do not wait for it. */
+  /**
+   * Writes the job with others. A job with a key or a slot is written alone: its insert may wait for an uncommitted job with the same key,
+   * and must not delay other jobs.
+   */
   async function batched<Of extends Item> (through: Batches<Of>, item: Of): Promise<string | null> {
     const { job } = item
     const outcome = await (job.key === null && job.slot === null ? through.add(item) : through.alone(item))
@@ -151,12 +154,15 @@ export function createQueue ({ engine, bound, wake, notify }: QueueParts): Queue
   }
 }
 
-/** @param tenant the tenant of all jobs, if each may wait for a change of it */
+/**
+ * @param tenant the tenant of all jobs; the insert then waits for a transaction that holds the tenant. undefined: jobs of several tenants,
+ * whose insert does not wait
+ */
 function insertBatch (db: Kysely<SystemTables>, items: readonly Item[], tenant: Owner | undefined): Promise<Outcome[]> {
   return insertJobs(db, items.map(({ job }) => job), tenant === undefined ? 'inPassing' : 'waiting')
 }
 
-/** The id of a sent job; null if one of its key waits. */
+/** The id of a sent job; null if its key or slot already has a job. Throws `tenantUnknown`. */
 function idOf ({ id }: NewJob, outcome: Outcome): string | null {
   if (outcome === 'unknown') throw failure('tenantUnknown')
   return outcome === 'sent' ? id : null
