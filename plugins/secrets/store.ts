@@ -64,6 +64,12 @@ export type SecretStore = ReturnType<typeof createSecretStore>
 
 /** On the database, or in one of its transactions. */
 export function createSecretStore (db: Kysely<SystemTables>) {
+  /** The tenant's secrets that are not deleted; with `search`, only those whose key contains the text. */
+  function present (tenant: Owner, search?: string) {
+    const all = db.selectFrom('tenantry.secrets').where('tenant_id', '=', tenant).where('deleted_at', 'is', null)
+    return search === undefined ? all : all.where(containsText(search, 'key'))
+  }
+
   return {
     /**
      * The plan of the tenant. The lock lasts until the transaction ends, so that its secrets do not change; undefined without such a
@@ -102,35 +108,24 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
     /** A text that changes when a secret is stored, rotated or deleted, but not with uses. */
     async state (tenant: Owner): Promise<string> {
-      const { state } = await db.selectFrom('tenantry.secrets')
-        .select(
-          sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`.as(
-            'state'
-          )
-        )
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).executeTakeFirstOrThrow()
+      const versions = sql<string>`coalesce(string_agg(key || ' ' || version || ' ' || extract(epoch from updated_at), ',' order by key), '')`
+      const { state } = await present(tenant).select(versions.as('state')).executeTakeFirstOrThrow()
       return state
     },
 
     /** The number of secrets that are not deleted; with `search`, only those whose key contains the text. */
     async count (tenant: Owner, search?: string): Promise<number> {
-      const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null)
-        .$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key'))).executeTakeFirstOrThrow()
+      const { count } = await present(tenant, search).select(sql<number>`count(*)::integer`.as('count')).executeTakeFirstOrThrow()
       return count
     },
 
     /** A page of secrets that are not deleted, by key; with `search`, only those whose key contains the text. */
     async list (tenant: Owner, { limit, offset, search }: Page & { readonly search?: string | undefined }): Promise<ListedRow[]> {
-      return await db.selectFrom('tenantry.secrets')
+      return await present(tenant, search)
         .select([
           'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', sql<number>`access_count::float8`.as('accessCount'),
           'expires_at as expiresAt', sql<string>`metadata::text`.as('metadata')
         ])
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
-          search !== undefined,
-          (query) => query.where(containsText(search ?? '', 'key'))
-        )
         .orderBy('key').limit(limit).offset(offset).execute()
     },
 
@@ -270,21 +265,21 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
 const deletedFor = 7 * dayMs // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
 
-/** Locks rows of secrets in the same order as every statement, to avoid deadlocks. */
-const ended = (condition: ReturnType<typeof sql>) =>
+/** Selects and locks rows of secrets, in the same order as every statement, to avoid deadlocks. */
+const lockedKeys = (condition: ReturnType<typeof sql>) =>
   sql`select tenant_id, key from tenantry.secrets where ${condition} order by tenant_id, key limit ${maxSweptRows} for no key update skip locked`
 
 /** Notes expiries, ends grace periods and removes deleted secrets; false if another server is doing so now. */
 export function sweepSecrets (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
   const parts = [
-    noteExpired(ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`), at),
+    noteExpired(lockedKeys(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`), at),
     sql`update tenantry.secrets s set previous_value = null, previous_version = null, previous_valid_until = null
-      from (${ended(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`,
+      from (${lockedKeys(sql`previous_valid_until <= ${at}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`,
     sql`delete from tenantry.secret_earlier_values e using (
       select tenant_id, key, version from tenantry.secret_earlier_values where valid_until <= ${at} order by tenant_id, key, version limit ${maxSweptRows} for update skip locked
     ) ended where e.tenant_id = ended.tenant_id and e.key = ended.key and e.version = ended.version`,
     sql`delete from tenantry.secrets s
-      using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`
+      using (${lockedKeys(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`
   ]
   return sweep(db, 'tenantry.secrets.sweep', parts.map((statement) => partOf(statement)))
 }
