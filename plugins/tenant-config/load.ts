@@ -1,5 +1,6 @@
 /** Compiles a saved document into the routes that serve it. */
 import type { FastifyBaseLogger } from 'fastify'
+import { oncePerObject } from '../../lib/cache/weak-memo.js'
 import { candidatesFor, rowPathsOf } from '../../lib/compiler/location.js'
 import { compileRoute } from '../../lib/compiler/route.js'
 import type { RouteContext } from '../../lib/compiler/route-context.js'
@@ -22,7 +23,7 @@ import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
 
 // The measured memory of compiled routes; a tenant with ten usual routes weighs 1.
 const unit = 262_144 // bytes
-const bytesOfText = 4 // bytes for each byte of the document
+const bytesOfCharacter = 4 // bytes for each character of the document
 const bytesOfPart = 6144 // bytes for each route, query, integration and workflow step
 
 export interface LoadParts {
@@ -52,7 +53,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       customIntegrations: rest.customIntegrations
     })
     const rowPaths = rowPathsOf(declared)
-    const contextOf = memo((tables: Catalogue) => {
+    const contextOf = oncePerObject((tables: Catalogue) => {
       const compiled = { ...context(rest, tables), faults: new FaultList() }
       return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
     })
@@ -83,7 +84,7 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
       routes: [],
       find: () => null,
       methodsOf: () => new Set(),
-      workflows: { workflows: [], context: memo((tables: Catalogue) => context(empty, tables)) }
+      workflows: { workflows: [], context: oncePerObject((tables: Catalogue) => context(empty, tables)) }
     }
   }
 
@@ -117,22 +118,13 @@ async function compileUsed (tenant: Owner, routes: TenantRoutes, before: TenantR
   yielder.done()
 }
 
-/** Caches the result for the last tables. */
-function memo<Made> (make: (tables: Catalogue) => Made): (tables: Catalogue) => Made {
-  let last: { readonly of: Catalogue, readonly made: Made } | undefined
-  return (tables) => {
-    if (last?.of !== tables) last = { of: tables, made: make(tables) }
-    return last.made
-  }
-}
-
 function weightOf (document: unknown, routes: readonly Route[], workflows: readonly Workflow[]): number {
   let parts = routes.length
   for (const { steps = [] } of [...workflows, ...routes.flatMap(({ workflow }) => workflow ?? [])]) parts += [...everyStep(steps)].length
   for (const { queries = [], firebaseQueries = [], integrations = [] } of routes) {
     parts += queries.length + firebaseQueries.length + integrations.length
   }
-  return 1 + Math.floor((stringifyJson(document).length * bytesOfText + parts * bytesOfPart) / unit)
+  return 1 + Math.floor((stringifyJson(document).length * bytesOfCharacter + parts * bytesOfPart) / unit)
 }
 
 function unreadable (): never {
