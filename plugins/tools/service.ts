@@ -141,10 +141,6 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
       return (await listed(request)).flatMap(({ tool }) => tool() ?? [])
     },
 
-    async find (name, request) {
-      return (await find(name, request))?.tool ?? null
-    },
-
     async call (name, input, request, call) {
       return valueOf(await answer(name, input, request, call))
     },

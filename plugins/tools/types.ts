@@ -115,9 +115,7 @@ export interface Tools extends ToolSource {
   list(caller: ToolCaller): Promise<Tool[]>
   /** The tools without schemas. Callers with the same rights share the list. */
   listed(caller: ToolCaller): Promise<readonly ListedTool[]>
-  /** null for a tool that `list` would omit. */
-  find(name: string, caller: ToolCaller): Promise<Tool | null>
-  /** Finds the tool, ready to be called. */
+  /** The tool, ready to be called; null for a tool that `list` would omit. */
   open(name: string, caller: ToolCaller): Promise<FoundTool | null>
   /**
    * Calls the route with the identity, the tenant and the address of the caller, and resolves with its JSON. Rejects with `toolUnknown` for
