@@ -36,6 +36,8 @@ export interface DispatcherParts {
   readonly now: () => number
 }
 
+export type Dispatcher = ReturnType<typeof createDispatcher>
+
 export function createDispatcher ({ db, subscribers, send, log, now }: DispatcherParts) {
   const holder = randomUUID()
   /** The ends of attempts, by id. */

@@ -1,4 +1,5 @@
 /** Outbound webhooks: `app.webhooks` and the log of deliveries. On PostgreSQL without a master key it is off. */
+import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/configuration/index.js'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/connectors/outbound-webhook.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -7,16 +8,16 @@ import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js
 import { callback, type ClockOption, flag, record, section, text, whole } from '../../lib/plugin/options.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook, Webhooks } from '../../lib/schema/webhook.js'
-import { createSecretCipher } from '../../lib/secrets/cipher.js'
-import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
+import type { KeyOptions } from '../../lib/secrets/master-key.js'
 import { createNotices } from '../queue/notices.js'
-import { createDispatcher } from './dispatcher.js'
+import { createDispatcher, type Dispatcher } from './dispatcher.js'
+import { openCipher } from './keys.js'
 import { webhookRoutes } from './routes.js'
-import { createSigningSecrets } from './secret.js'
+import { createSigningSecrets, type SigningSecrets } from './secret.js'
 import { createSend } from './send.js'
 import { createWebhooks } from './service.js'
 import { sweepDeliveries } from './store.js'
-import { createSubscriberDirectory } from './subscribers.js'
+import { createSubscriberDirectory, type SubscriberDirectory } from './subscribers.js'
 
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
@@ -64,21 +65,8 @@ export default definePlugin<WebhooksOptions>({
     } = options
     const { engine, db, events, log } = app
     const sent = outboundOf(declared)
-    if (lacksMasterKey(engine.kind, settings)) {
-      if (sent.length > 0) {
-        throw new Error(
-          `SECRETS_MASTER_KEY is missing: it encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
-        )
-      }
-      log.warn(
-        `outbound webhooks are off: SECRETS_MASTER_KEY is missing: it encrypts their secrets. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`
-      )
-      return undefined
-    }
-    const { keys, note } = await openKeys(engine.kind, { ...settings, folder: engine.folder })
-    // The plugin secrets reports a key in memory.
-    if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
-    const cipher = createSecretCipher(keys)
+    const cipher = await openCipher(app, settings, sent.length > 0)
+    if (cipher === null) return undefined
     const platform = withoutFaults((faults) =>
       sent.map((webhook, index) =>
         compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform')
@@ -87,17 +75,7 @@ export default definePlugin<WebhooksOptions>({
     const documents = optional(app, 'tenantDocuments')
     const subscribers = createSubscriberDirectory({ platform, tenants: () => documents()?.webhooks ?? null, db })
     const secrets = createSigningSecrets({ db, cipher, now })
-    listen(app, events, {
-      config: subscribers.forget,
-      tenant (tenant) {
-        subscribers.forget(tenant)
-        secrets.forget(tenant)
-      },
-      gap () {
-        subscribers.clear()
-        secrets.clear()
-      }
-    })
+    forgetOnChange(app, subscribers, secrets)
     const dispatcher = deliver
       ? createDispatcher({ db, subscribers, send: createSend({ app, subscribers, secrets, cipher, now, timeoutMs }), log, now })
       : null
@@ -117,15 +95,32 @@ export default definePlugin<WebhooksOptions>({
     app.decorate('webhooks', service)
 
     sweepHourly(app, 'old deliveries of webhooks', () => sweepDeliveries(db, new Date(now())))
-    if (dispatcher !== null) {
-      listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
-      // Its sends may need parts that later plugins add before the app is ready.
-      runWhenReady(app, () => {
-        dispatcher.start()
-        return () => dispatcher.stop(performance.now() + stopTimeoutMs)
-      })
-    }
+    if (dispatcher !== null) startDispatcher(app, dispatcher, stopTimeoutMs)
     app.addHook('onClose', () => notices.close())
     return webhookRoutes
   }
 })
+
+function forgetOnChange (app: FastifyInstance, subscribers: SubscriberDirectory, secrets: SigningSecrets): void {
+  listen(app, app.events, {
+    config: subscribers.forget,
+    tenant (tenant) {
+      subscribers.forget(tenant)
+      secrets.forget(tenant)
+    },
+    gap () {
+      subscribers.clear()
+      secrets.clear()
+    }
+  })
+}
+
+/** Wakes it when there may be deliveries, starts it when the app is ready, and stops it with the app. */
+function startDispatcher (app: FastifyInstance, dispatcher: Dispatcher, stopTimeoutMs: number): void {
+  listen(app, app.events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
+  // Its sends may need parts that later plugins add before the app is ready.
+  runWhenReady(app, () => {
+    dispatcher.start()
+    return () => dispatcher.stop(performance.now() + stopTimeoutMs)
+  })
+}
