@@ -6,7 +6,7 @@ import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
-import { retryForMs } from './send.js'
+import { retryForMs } from './retry.js'
 import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 
 const maxTenants = 100 // per pass

@@ -10,8 +10,8 @@ import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
-import { dayMs } from '../../lib/time/spans.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
+import { nextAttempt } from './retry.js'
 import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
 import type { SubscriberDirectory } from './subscribers.js'
@@ -32,7 +32,7 @@ export interface SenderParts {
 /** Makes the attempt; rejects only if the database is unreachable, or if the signal ends it. */
 export type Send = (attempt: Attempt, signal: AbortSignal) => Promise<Ending>
 
-/** The target. A text is the reason why there is none. */
+/** Where a delivery goes. */
 interface Target {
   readonly url: string
   readonly secret: string
@@ -42,6 +42,8 @@ interface Target {
 export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs }: SenderParts): Send {
   const values = optional(app, 'secrets')
   const warned = createWarned()
+
+  /** A string is the reason why the target cannot be called. null: the webhook no longer exists. */
   async function targetOf (attempt: Attempt): Promise<Target | string | null> {
     const { tenant, endpoint, sealed, id } = attempt
     if (sealed !== null) return await ofCallback(tenant, cipher.decrypt(callbackPlace(tenant, id), sealed))
@@ -69,52 +71,50 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   }
 
   return async (attempt, signal) => {
-    const { attempts, giveUpAt, tenant, source, messageId, type, at, data, depth } = attempt
-    const ended = (status: number | null, error: string, called = true): Ending => ({
-      delivered: false,
-      status,
-      error,
+    const { attempts, giveUpAt, tenant, source, depth } = attempt
+    const failed = (status: number | null, error: string, called = true): Ending => ({
+      ...failedPermanently(status, error),
       again: nextAttempt(attempts, new Date(now()), giveUpAt, called)
     })
     // A tenant decides about the depths of its events, and must not keep them from the platform.
-    if (depth >= maxDepth && source === '') return { delivered: false, status: null, error: loop, again: null }
+    if (depth >= maxDepth && source === '') return failedPermanently(null, loop)
     try {
       const target = await targetOf(attempt)
-      if (target === null) {
-        return { delivered: false, status: null, error: 'the document no longer has a webhook with this name', again: null }
-      }
-      if (typeof target === 'string') return ended(null, target)
-      // Receivers of the platform get the events of all tenants.
-      const from = source === '' ? '' : `"tenant":${JSON.stringify(source)},`
-      const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},${from}"data":${data}}`
-      const headers = {
-        'content-type': 'application/json; charset=utf-8',
-        'user-agent': 'tenantry-webhooks',
-        [depthHeader]: String(Math.min(depth + 1, maxDepth)),
-        ...signedHeaders(target.secret, body, messageId, now())
-      }
-      const { status } = await app.outbound.request({
-        tenant,
-        trusted: target.trusted,
-        method: 'POST',
-        url: target.url,
-        headers,
-        body,
-        timeoutMs,
-        signal
-      })
+      if (target === null) return failedPermanently(null, 'the document no longer has a webhook with this name')
+      if (typeof target === 'string') return failed(null, target)
+      const { url, secret, trusted } = target
+      const body = bodyOf(attempt)
+      const headers = headersOf(secret, body, attempt, now())
+      const { status } = await app.outbound.request({ tenant, trusted, method: 'POST', url, headers, body, timeoutMs, signal })
       if (status >= 200 && status < 300) return { delivered: true, status, error: null, again: null }
-      if (status === gone) return { delivered: false, status, error: 'the receiver rejected further deliveries', again: null }
-      return ended(
-        status,
-        status >= 300 && status < 400 ? 'the receiver responded with a redirect, which is not followed' : 'the receiver responded with an error'
-      )
+      if (status === gone) return failedPermanently(status, 'the receiver rejected further deliveries')
+      const isRedirect = status >= 300 && status < 400
+      return failed(status, isRedirect ? 'the receiver responded with a redirect, which is not followed' : 'the receiver responded with an error')
     } catch (error) {
       if (signal.aborted) throw error
       const reason = reasonOf(error, timeoutMs)
       if (reason === null) throw error
-      return ended(null, reason, !isFailure(error, 'providerBusy'))
+      return failed(null, reason, !isFailure(error, 'providerBusy'))
     }
+  }
+}
+
+function failedPermanently (status: number | null, error: string): Ending {
+  return { delivered: false, status, error, again: null }
+}
+
+function bodyOf ({ type, at, source, data }: Attempt): string {
+  // Receivers of the platform get the events of all tenants.
+  const from = source === '' ? '' : `"tenant":${JSON.stringify(source)},`
+  return `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},${from}"data":${data}}`
+}
+
+function headersOf (secret: string, body: string, { messageId, depth }: Attempt, now: number): Record<string, string> {
+  return {
+    'content-type': 'application/json; charset=utf-8',
+    'user-agent': 'tenantry-webhooks',
+    [depthHeader]: String(Math.min(depth + 1, maxDepth)),
+    ...signedHeaders(secret, body, messageId, now)
   }
 }
 
@@ -134,25 +134,4 @@ function reasonOf (error: unknown, timeoutMs: number): string | null {
 function textOf (value: CompiledValue, scope: Scope): string | null {
   const text = value.evaluate(scope)
   return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null
-}
-
-/** How long a delivery is retried. */
-export const retryForMs = dayMs
-
-const firstMs = 5000
-const longestMs = 3_600_000
-const longestUncalledMs = 300_000
-
-/**
- * The time of the next attempt: five seconds after the first, then twice as long each time, at most an hour; the last attempt
- * is at the end of the period. null: there is no further attempt.
- *
- * @param attempts the number of attempts so far, 1 or more
- * @param called whether the receiver was called. If not, others of its deliveries failed just before, and the delay stays short, so
- * that they do not wait long once the receiver is back
- */
-function nextAttempt (attempts: number, now: Date, giveUpAt: Date, called: boolean): Date | null {
-  if (now >= giveUpAt) return null
-  const wait = Math.min(called ? longestMs : longestUncalledMs, firstMs * 2 ** Math.min(attempts - 1, 20))
-  return new Date(Math.min(now.getTime() + wait, giveUpAt.getTime()))
 }
