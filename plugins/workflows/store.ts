@@ -13,7 +13,7 @@ import { storable } from '../../lib/json/storable.js'
 import type { StepOutcome } from './journal.js'
 import { isTokenOf } from './status-token.js'
 
-/** The maximum of counted and of skipped runs. */
+/** The maximum total of a list of runs, and its maximum offset. */
 export const maxCounted = 10_000
 
 const maxMessage = 1000 // characters of an error
