@@ -8,7 +8,7 @@
 const parameter = '#'
 const maxParamLength = 2048 // characters, as for the server's own routes
 const origin = /^https?:\/\/[^/]+\/?/i // of an absolute URL, as proxies send it; it has no fragment
-const maxPathLength = 500 // characters, as in documents
+export const maxPathLength = 500 // characters, as in documents
 
 export interface RouteMatch<Value> {
   readonly value: Value
@@ -95,7 +95,7 @@ function textOf (path: string): string | null {
 }
 
 /** The position of the slash before each segment, and the end of the path. */
-function boundsOf (text: string): readonly number[] {
+export function boundsOf (text: string): readonly number[] {
   const bounds = [0]
   for (let slash = text.indexOf('/', 1); slash !== -1; slash = text.indexOf('/', slash + 1)) bounds.push(slash)
   bounds.push(text.length)
@@ -106,7 +106,7 @@ function boundsOf (text: string): readonly number[] {
  * The path with `parameter` in place of each parameter. A last parameter is left out, so that most keys are a slice of the
  * path. null if the path is longer than that of any route.
  */
-function keyOf (text: string, bounds: readonly number[], form: string): string | null {
+export function keyOf (text: string, bounds: readonly number[], form: string): string | null {
   let key = ''
   let from = 0
   for (let segment = form.indexOf('1'); segment !== -1; segment = form.indexOf('1', segment + 1)) {
