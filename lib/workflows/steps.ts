@@ -129,6 +129,11 @@ function compileIntegration (
 /** Accepts all steps of unknown kinds. */
 export const unknownStepKinds: StepKinds = Object.freeze({ llm: {}, embeddings: {}, storage: {}, realtime: {} })
 
+/** The context for stored workflows. Those met the rules of their time, and their runs must go on: the kinds of steps have no checks. */
+export function storedIn<Context extends Pick<WorkflowContext, 'stepKinds'>> (context: Context): Context {
+  return { ...context, stepKinds: Object.fromEntries(Object.keys(context.stepKinds ?? {}).map((kind) => [kind, {}])) }
+}
+
 const reasons = {
   llm: 'the document has no `agent.llm`',
   embeddings: 'the document has no `agent.embedding`',

@@ -16,7 +16,7 @@ import type { Route } from '../../lib/schema/route.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { readTenantDocument, type TenantDocument } from '../../lib/tenant-document/index.js'
 import { everyStep } from '../../lib/workflows/flow.js'
-import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
+import { createWorkflowSet, storedIn, workflowsOf } from '../../lib/workflows/index.js'
 import { createSharedRoutes } from './shared-routes.js'
 import type { ConfigStore, SavedDocument } from './store.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
@@ -55,14 +55,14 @@ export function createLoad ({ store, catalogue, context, log }: LoadParts): Load
     const rowPaths = rowPathsOf(declared)
     const contextOf = oncePerObject((tables: Catalogue) => {
       const compiled = { ...context(rest, tables), faults: new FaultList() }
-      return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), compiled) }
+      return { ...compiled, workflows: createWorkflowSet(workflowsOf(rest.workflows), storedIn(compiled)) }
     })
     // The faults were reported when the document was saved. New ones come from changed tables.
     const compile = (route: Route, tables: Catalogue) =>
       shared(
         route,
         tables,
-        () => compileRoute(route, '', { ...contextOf(tables), rowPaths, faults: new FaultList() }),
+        () => compileRoute(route, '', { ...storedIn(contextOf(tables)), rowPaths, faults: new FaultList() }),
         candidatesFor(route, rowPaths)
       )
     const generation = `v${version} ${createdAt.getTime()} `

@@ -9,7 +9,7 @@ import { FaultList } from '../../lib/schema/faults.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
-import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
+import { compileWorkflow, definitionOf, storedIn } from '../../lib/workflows/index.js'
 import { readDefinition } from './serialization.js'
 
 const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are cached, at up to about 30 bytes per character
@@ -55,7 +55,7 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
     const key = createHash('sha256').update(`${owner} `).update(text).digest('base64')
     const found = known.get(key)
     if (found !== undefined && found.document === document && found.tables === tables) return found.workflow
-    const context = { ...document.context(tables), checked: true, faults: new FaultList() }
+    const context = { ...storedIn(document.context(tables)), checked: true, faults: new FaultList() }
     const workflow = compileWorkflow(definition, '', context, definition.named ? undefined : inline)
     known.set(key, { document, tables, workflow }, { size: text.length + 1 })
     return workflow

@@ -4,7 +4,8 @@ import { compileConnectors } from '../../../lib/connectors/index.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { Route } from '../../../lib/schema/route.js'
 import type { RouteWorkflow, Step } from '../../../lib/schema/workflow.js'
-import { createWorkflowSet, workflowsOf } from '../../../lib/workflows/index.js'
+import { createWorkflowSet, storedIn, workflowsOf } from '../../../lib/workflows/index.js'
+import { embeddingsStep } from '../../../lib/workflows/service-steps.js'
 import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as configFaults } from '../configuration/documents.js'
 import { catalogueOf, table } from '../queries/tables.js'
@@ -126,6 +127,13 @@ test('faults of steps are reported with their places', async (t) => {
     })
     t.match(found, /\/steps\/0\/type: there is no runner for steps of the type/)
   }
+})
+
+test('a stored workflow with a step that is no longer valid still runs', async (t) => {
+  const steps: Step[] = [{ id: 'a', type: 'embeddings', operation: 'embed', params: { texts: ['x'] }, model: 'small' }]
+  const context = { catalogue, stepKinds: { embeddings: embeddingsStep } }
+  t.match(faultsOf(route({ steps }), context), [/steps\/0\/model: a step of the type `embeddings` uses/])
+  t.same(faultsOf(route({ steps }), storedIn(context)), [])
 })
 
 test('settings of a route that have no effect beside its workflow are rejected', async (t) => {
