@@ -16,6 +16,8 @@ export const expanded = ['default_payment_method', 'customer.invoice_settings.de
 /** One change: its requests share the time, and each has its own idempotency key, derived from the change's. */
 export interface Change {
   readonly call: AltprovCall
+  /** For the requests after a payment, which may have taken the time. */
+  readonly callAnew: () => AltprovCall
   readonly idempotencyKey: string
 }
 
@@ -34,7 +36,7 @@ export async function changeNow (change: Change, id: string, product: string): P
       ...goingOn(subscription.body)
     })
   // Last, so that a refused payment keeps the schedule. A schedule forbids changes of the cancellation, not of the price.
-  await release(change, subscription.body)
+  await release({ ...change, call: change.callAnew() }, subscription.body)
   return snapshotAt(changed)
 }
 

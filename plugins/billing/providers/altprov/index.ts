@@ -18,7 +18,7 @@ const maxSubscriptions = 100
 export async function createAltprov ({ apiKey, webhookSecrets, baseUrl, timeoutMs }: ProviderSettings): Promise<PaymentProvider> {
   const client = createAltprovClient(await loadAltprov(), apiKey, baseUrl)
   const calls = () => client(new CallTime(timeoutMs))
-  const change = (idempotencyKey: string): Change => ({ call: calls(), idempotencyKey })
+  const change = (idempotencyKey: string): Change => ({ call: calls(), callAnew: calls, idempotencyKey })
   return {
     name: 'altprov',
     checkout: async (input) => await checkout(calls(), input),

@@ -55,12 +55,12 @@ export const readSubscription = documented('a subscription', Subscription)
 
 /**
  * The tenant of a subscription or an order. The metadata, which come from the tenant's own checkout, take precedence: for two tenants with
- * one e-mail address, Polar creates one customer, with the external id of the first.
+ * one e-mail address, Polar creates one customer, with the external id of the first. See `externalIdOf` for the time in that id.
  */
 export function tenantOf (
   { metadata, customer }: { readonly metadata: Readonly<Record<string, unknown>>, readonly customer: Static<typeof Customer> }
 ): TenantId | null {
-  const tenant = metadata['tenant_id'] ?? customer.external_id ?? customer.metadata['tenant_id']
+  const tenant = metadata['tenant_id'] ?? customer.external_id?.replace(/@\d+$/, '') ?? customer.metadata['tenant_id']
   return isTenantId(tenant) ? tenant : null
 }
 

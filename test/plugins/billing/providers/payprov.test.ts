@@ -118,6 +118,9 @@ t.test('behaviour that only Polar has', async (t) => {
     }
     t.equal(tenantOf({}), 'external')
     t.equal(tenantOf({ tenant_id: 'metadata' }), 'metadata')
+    const again = world.account.subscribe(world.account.customerFor('later@1790000000000', 'later@customers.example'), sold.product)
+    const { body, headers } = world.eventOf('subscription.updated', again.id)
+    t.equal(provider.readWebhook(body, headers, world.now())?.tenant, 'later', 'the customer of a tenant with the id of a deleted one')
     for (const tenant of ['', 'a/b', 'x'.repeat(65), 7, true]) t.equal(tenantOf({ tenant_id: tenant }), null, String(tenant))
     t.equal((await provider.subscriptions(tenantRef('external'))).length, 1)
     t.equal((await provider.subscriptions(tenantRef('metadata'))).length, 1)
