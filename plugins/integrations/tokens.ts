@@ -199,7 +199,9 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       if (
         declared === null || declared === refresh || !isFailure(error, 'providerFailed') || error.extras['status'] === undefined
       ) { throw error }
-      return await request({ ...grant, refreshToken: declared })
+      const granted = await request({ ...grant, refreshToken: declared })
+      // The one that was refused must not be stored.
+      return { ...granted, refresh: granted.refresh ?? declared }
     }
   }
 
