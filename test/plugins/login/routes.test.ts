@@ -348,6 +348,7 @@ test('a server without the key lets no user in whose second factor another serve
   await enrol(t, (target, request) => keyed.ask(target, { ...request, token: String(body['token']) }), keyed.clock)
   t.match((await keyed.logIn('acme', email, password)).body, { mfaRequired: true })
   refused(t, await keyless.logIn('acme', email, password), 503, 'MFA_NOT_CONFIGURED')
+  t.match((await audited(keyless.app)).at(-1), /auth\.login failure .* mfa$/)
   refused(t, await keyless.logIn('acme', email, wrong), 401, 'CREDENTIALS_INVALID')
 })
 
