@@ -4,7 +4,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
-import { addressKey } from '../../lib/http/account.js'
 import { isKnownToCaller } from '../../lib/http/caching.js'
 import { limitWriting } from '../../lib/http/caller-left.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
@@ -63,14 +62,14 @@ export function downloadRoutes (app: FastifyGroup, service: FilesService): void 
 }
 
 async function download (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
-  const named = request.tenant?.id
+  const [named, account] = [request.tenant?.id, service.accountOf(request)]
   const file = await permitted(request, service)
   const isQuarantined = file.scan !== undefined
   const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true
   // Callers of other tenants can read public files too, and use signed URLs.
-  const isOwn = named === file.tenant || (request.auth !== null && isPlatformAdmin(request.auth))
-  const address = isOwn ? service.addressWithoutToken(request) : addressKey(request.ip)
-  const image = await service.transforms.of(file, request.query, address)
+  const isOfOther = named !== file.tenant && !(request.auth !== null && isPlatformAdmin(request.auth))
+  const isStranger = isOfOther || service.addressWithoutToken(request) !== undefined
+  const image = await service.transforms.of(file, request.query, isStranger ? account : undefined)
   const { contentType, size, sha256 } = image ?? file
   const isInline = !isQuarantined && request.query.inline === '1' && inlineTypes.has(contentType)
   const tag = `"${sha256}"`

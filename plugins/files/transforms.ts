@@ -19,8 +19,8 @@ import type { UploadParts } from './uploads.js'
 
 const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
 const maxOfTenant = 32 // transforms that run or wait
-const maxOfAddress = 8 // of an address without a token
-const maxRunningOfAddress = 1 // so that an address has one turn, even if it asks for images of many tenants
+const maxOfAddress = 8 // of an address without a token, or of another tenant
+const maxRunningOfAddress = 1 // so that each has one turn, even if it asks for images of many tenants
 const maxWait = (maxSeconds + 10) * 1000 // ms, so that a tenant that waits is served after the longest transform
 const retryAfter = 5 // s
 const putMs = 60_000 // ms after which a row without an object counts as abandoned
@@ -50,10 +50,10 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
     tooManyOfTenant: busy,
     tooManyInAll: busy
   })
-  /** By object key, those for callers with an `address` apart: they have their own turns. */
+  /** By object key, those for callers with an `account` apart: they have their own turns. */
   const running = new Map<string, Promise<MadeImage>>()
 
-  async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform, address?: string): Promise<MadeImage> {
+  async function findOrMake (file: StoredFile, name: string, parameters: ImageTransform, account?: string): Promise<MadeImage> {
     const { tenant, id } = file
     const key = transformKey(tenant, id, name)
     const kept = await transforms.find(tenant, id, name)
@@ -63,7 +63,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
       const original = await objects.get(keyOf(tenant, id))
       if (original === null) throw failure('notFound')
       return await transformImage(original, parameters)
-    }, address)
+    }, account)
     const made: Transform = {
       tenant,
       file: id,
@@ -118,8 +118,8 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
     })
   }
 
-  function begin (key: string, file: StoredFile, name: string, parameters: ImageTransform, address?: string): Promise<MadeImage> {
-    const making = findOrMake(file, name, parameters, address).finally(() => running.delete(key))
+  function begin (key: string, file: StoredFile, name: string, parameters: ImageTransform, account?: string): Promise<MadeImage> {
+    const making = findOrMake(file, name, parameters, account).finally(() => running.delete(key))
     running.set(key, making)
     return making
   }
@@ -127,9 +127,9 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
   return {
     /**
      * null without parameters. Rejects with `transformsBusy`, and with `badRequest` for a file that is not an image or is too large.
-     * `address`: of a caller without a token, or of another tenant.
+     * `account`: of a caller without a token, or of another tenant.
      */
-    async of (file: StoredFile, parameters: ImageTransform, address?: string): Promise<MadeImage | null> {
+    async of (file: StoredFile, parameters: ImageTransform, account?: string): Promise<MadeImage | null> {
       const text = transformName(parameters)
       if (text === null) return null
       if (file.scan !== undefined) throw failure('stateConflict', { message: 'The file is in quarantine: it cannot be transformed' })
@@ -139,15 +139,15 @@ export function createTransforms ({ objects, transforms, dbFor, usage, log }: Tr
         })
       }
       const name = hash('sha256', text).slice(0, 32)
-      const key = `${transformKey(file.tenant, file.id, name)}${address === undefined ? '' : ' of strangers'}`
+      const key = `${transformKey(file.tenant, file.id, name)}${account === undefined ? '' : ' of strangers'}`
       const making = running.get(key)
-      if (making === undefined) return await begin(key, file, name, parameters, address)
+      if (making === undefined) return await begin(key, file, name, parameters, account)
       try {
         return await making
       } catch (error) {
-        // The limit of another address, or an earlier wait, does not count for this caller.
+        // The limit of another account, or an earlier wait, does not count for this caller.
         if (!isFailure(error, 'transformsBusy')) throw error
-        return await (running.get(key) ?? begin(key, file, name, parameters, address))
+        return await (running.get(key) ?? begin(key, file, name, parameters, account))
       }
     },
 
