@@ -3,7 +3,7 @@ import type { TSchema } from 'typebox'
 import { failure } from '../errors.js'
 import { Budget } from '../expressions/cel/frame.js'
 import { settingsIn } from '../expressions/environment.js'
-import { ExpansionBudget } from '../expressions/expansion-guard.js'
+import { compileCopyBound } from '../expressions/expansion-guard.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
 import { noScope } from '../expressions/no-scope.js'
 import { member, type TemplateContext } from '../expressions/reference.js'
@@ -19,7 +19,7 @@ import { invalidInput } from '../validation/detail.js'
 import { errorDetails, lazyValidator, validationError } from '../validation/validator.js'
 import { compileAddress } from './address.js'
 import { faultOfHeader, faultOfName, setHeader } from './auth.js'
-import { compilePruned, queryOf, writeBody } from './body.js'
+import { compilePruned, queryOf, requestTooLarge, writeBody } from './body.js'
 import type { ActionDefinition } from './definition.js'
 import { signedHeaders } from './sign.js'
 import type { CompiledCall, OutboundResponseLike } from './types.js'
@@ -54,7 +54,7 @@ export function compileAction (
 
   const values = [path, method, bodyType, headers, query, body, ...secret === null ? [] : [secret]]
   const references = [...values.flatMap(({ references: read }) => read), ...computed.flatMap(([, { references: read }]) => read)]
-  const copies = references.filter(({ source }) => source === 'params').length
+  const copiesFit = compileCopyBound([{ ...definition, params: null }, shared], context)
   return Object.freeze({
     definition,
     /** null if the params of each call set it. */
@@ -63,12 +63,11 @@ export function compileAction (
     /** The request contains settings. */
     readsSettings: settingsIn(JSON.stringify([definition.path, definition.headers, definition.query, definition.body])).length > 0,
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
-    /** Adds computed params; throws `answerTooLarge` if the action would copy too much of them. */
+    /** Adds computed params; throws `answerTooLarge` if the action would copy too much of params and secrets. */
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
-      if (!new ExpansionBudget().take(params, copies, 'request')) {
-        throw failure('answerTooLarge', { message: 'The request to the service would be too large' })
-      }
-      return computed.length === 0 ? params : withComputed(params, computed, scope)
+      const completed = computed.length === 0 ? params : withComputed(params, computed, scope)
+      if (!copiesFit({ ...scope, params: completed })) throw requestTooLarge()
+      return completed
     },
     parts: (scope: Scope) => {
       const value = body.evaluate(scope)

@@ -81,6 +81,10 @@ export interface BodyText {
   readonly contentType: string
 }
 
+export function requestTooLarge (): Error {
+  return failure('answerTooLarge', { message: 'The request to the service would be too large' })
+}
+
 /** Serializes a body; throws `validationFailed` if the value has no such form. */
 export function writeBody (value: unknown, type: string): BodyText {
   switch (type) {
@@ -108,7 +112,7 @@ function formText (value: unknown): string {
   const form: Parameters = {
     list: new URLSearchParams(),
     left: maxResultBytes,
-    tooLong: () => failure('answerTooLarge', { message: 'The request to the service would be too large' })
+    tooLong: requestTooLarge
   }
   for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)
   return form.list.toString()

@@ -1,8 +1,9 @@
 /** Bounds the results of templates: `{{body.text}}` may occur a hundred times. Parts with many are measured before they are evaluated. */
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
+import { jsonLength } from '../json/stringify.js'
 import { FaultList } from '../schema/faults.js'
-import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
+import { compileReader, isReplaceable, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { maxResultBytes } from './result.js'
 import { hasTemplate, parseTemplate, type PathNode } from './template-parser.js'
 import type { Scope } from './types.js'
@@ -10,8 +11,8 @@ import type { Scope } from './types.js'
 /** Templates of a part that read the request: with fewer, even copies of the largest body are within the bound. */
 const fewCopies = 4
 
-/** Bytes of one copy of any value but the body: settings and secrets (64 KB), query string and headers (16 KB). */
-const largestOther = 65_536
+/** Characters of JSON of one copy of any value but the body: at most those of a secret, 64 KB that JSON may escape with six each. */
+const largestOther = 393_216
 
 /** The weight of a member besides its text: writing small ones takes long, and objects of a body differ in names, unlike records. */
 const memberBytes = { request: 64, results: 16 } as const
@@ -36,10 +37,7 @@ interface Copied {
 
 /** Compiles the check of a part of a route; null if no request can make it copy much. Faults are reported elsewhere. */
 export function compileExpansionGuard (part: unknown, context: TemplateContext): ExpansionGuard | null {
-  if (countTemplates(part) <= 1) return null
-  const copied = new Map<string, Copied>()
-  collect(part, copied, { ...context, faults: new FaultList() })
-  const all = [...copied.values()]
+  const all = copiedIn(part, context)
   const ofResults = count(all.filter(({ results }) => results))
   const ofRequest = count(all.filter(({ results }) => !results))
   if (ofRequest <= fewCopies && ofResults <= 1) return null
@@ -47,8 +45,21 @@ export function compileExpansionGuard (part: unknown, context: TemplateContext):
     // Parts that can never exceed the bound are not measured.
     const most = (ofRequest === 0 ? 0 : ofRequest * Math.max(perByte.request * bodyLength(scope), largestOther)) +
       (ofResults === 0 ? 0 : ofResults * perByte.results * resultsLength)
-    if (most > maxResultBytes) measure(all, scope)
+    if (most > maxResultBytes && !fits(all, scope)) throw failure('answerTooLarge')
   }
+}
+
+/** Whether the copies of a part are within the bound. Every request is measured: nothing is known of the length of the values. */
+export function compileCopyBound (part: unknown, context: TemplateContext): (scope: Scope) => boolean {
+  const all = copiedIn(part, context)
+  return count(all) <= 1 ? () => true : (scope) => fits(all, scope)
+}
+
+function copiedIn (part: unknown, context: TemplateContext): readonly Copied[] {
+  if (countTemplates(part) <= 1) return []
+  const copied = new Map<string, Copied>()
+  collect(part, copied, { ...context, faults: new FaultList() })
+  return [...copied.values()]
 }
 
 /** Bytes of the received body; Infinity if unknown. */
@@ -92,7 +103,10 @@ function pathsOf (text: string): PathNode[] {
 }
 
 function add (node: PathNode, copied: Map<string, Copied>, context: TemplateContext): void {
-  const reference = resolvePath(node, '', context)
+  const found = resolvePath(node, '', context)
+  // A setting is a constant, unless a secret replaces it.
+  const isSecret = found?.source === 'env' && isReplaceable(String(found.path[0]), context)
+  const reference = isSecret ? { ...found, source: 'secret' as const } : found
   if (reference === undefined || reference.source === 'env' || reference.source === 'now' || reference.source === 'uuid') return
   const key = JSON.stringify([reference.source, ...reference.path])
   const known = copied.get(key)
@@ -100,16 +114,14 @@ function add (node: PathNode, copied: Map<string, Copied>, context: TemplateCont
   else copied.set(key, { read: compileReader(reference), results: reference.source === 'results' || reference.source === 'steps', times: 1 })
 }
 
-function measure (copied: readonly Copied[], scope: Scope): void {
+function fits (copied: readonly Copied[], scope: Scope): boolean {
   const budget = new ExpansionBudget()
-  for (const { read, times, results } of copied) {
-    if (!budget.take(read(scope), times, results ? 'results' : 'request')) throw failure('answerTooLarge')
-  }
+  return copied.every(({ read, times, results }) => budget.take(read(scope), times, results ? 'results' : 'request'))
 }
 
-/** The length of a text, or of the digits of a long number. */
+/** The length of a text in JSON, or of the digits of a long number. */
 function lengthOf (value: unknown): number {
-  if (typeof value === 'string') return value.length
+  if (typeof value === 'string') return jsonLength(value)
   return isExact(value) ? String(value).length : 0
 }
 
@@ -129,7 +141,7 @@ export class ExpansionBudget {
       // Creating a list of 50,000 pairs would take longer than scanning those within the budget.
       for (const name in members) {
         const member = members[name]
-        this.left -= times * (memberBytes[source] + (list ? 0 : name.length) + lengthOf(member))
+        this.left -= times * (memberBytes[source] + (list ? 0 : jsonLength(name)) + lengthOf(member))
         if (this.left < 0) return false
         if (typeof member === 'object' && member !== null) open.push(member)
       }

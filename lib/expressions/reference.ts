@@ -84,6 +84,11 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
   return reference
 }
 
+/** A secret of the tenant may replace the setting. */
+export function isReplaceable (name: string, { secretsRefusedIn, sources, overridableEnv }: TemplateContext): boolean {
+  return secretsRefusedIn === undefined && sources.has('secret') && overridableEnv?.has(name) === true
+}
+
 function collectUse ({ source, path: [first, second] }: Reference, uses: PartUses): void {
   if (source === 'secret') uses.add('named', String(first))
   else if (source === 'tenant' && first !== 'id') uses.readSetting(second === undefined ? null : String(second))

@@ -4,7 +4,7 @@ import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
 import { missingSetting, setting } from './environment.js'
-import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
+import { compileReader, isReplaceable, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { hasTemplate, type LiteralNode, parseOrFault, parseTemplate, type PathNode, type TemplateNode } from './template-parser.js'
 import type { CompiledValue, Reference, Scope } from './types.js'
 
@@ -237,8 +237,7 @@ function referencePart (reference: Reference, compilation: Compilation): Part {
 function environmentPart (name: string, pointer: string, compilation: Compilation, last: boolean): Part {
   const { context } = compilation
   const value = environmentValue(name, pointer, context, last)
-  const replaceable = context.secretsRefusedIn === undefined && context.sources.has('secret') && context.overridableEnv?.has(name) === true
-  if (!replaceable) return { constant: true, value }
+  if (!isReplaceable(name, context)) return { constant: true, value }
   context.uses?.add('replaced', name)
   return referencePart({ source: 'secret', path: [name], setting: true, ...(value !== undefined && { fallback: value }) }, compilation)
 }

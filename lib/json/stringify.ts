@@ -5,6 +5,7 @@ import { ExactNumber, isExact } from './exact-number.js'
 // The characters that a JSON string escapes: quotes, backslashes, control characters and lone surrogates.
 const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex -- JSON has them as escapes only
 const shortText = 64 // characters up to which the test is faster than JSON.stringify
+const sliceLength = 65_536 // characters, so that measuring a long text takes little memory
 
 /** Like JSON.stringify, but bigints and ExactNumbers become JSON numbers. */
 export function stringifyJson (value: unknown): string
@@ -55,6 +56,14 @@ export function toJsonText (value: unknown): string | undefined {
     default:
       return value === null ? 'null' : stringifyJson(value)
   }
+}
+
+/** The characters of a text in JSON, without its quotes. A character past U+FFFF at the end of a slice counts a few more. */
+export function jsonLength (text: string): number {
+  if (!escaped.test(text)) return text.length
+  let length = 0
+  for (let from = 0; from < text.length; from += sliceLength) length += JSON.stringify(text.slice(from, from + sliceLength)).length - 2
+  return length
 }
 
 function write (value: unknown): string | undefined {

@@ -350,6 +350,36 @@ t.test("empty values are left out of bodies, and a caller's values are only data
   t.throws(() => prepared({ body: '{{params.x}}' }, 'no object'), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
+t.test('every copy of a param or a secret counts, wherever it is in the request, by its length in JSON', async (t) => {
+  const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE', message: 'The request to the service would be too large' }
+  const text = 'y'.repeat(100_000)
+  const control = '\u0001'.repeat(65_536)
+  const copies = '{{params.x}}'.repeat(500)
+  t.throws(() => prepared({ body: { m: copies } }, { x: text }), tooLarge, 'in one text')
+  t.throws(() => prepared({ body: copies, bodyType: 'raw' }, { x: { a: text } }), tooLarge, 'an object in one text')
+  t.throws(() => prepared({ headers: { a: copies }, body: {} }, { x: text }), tooLarge)
+  t.throws(() => prepared({ query: { a: copies } }, { x: text }), tooLarge)
+  t.throws(() => prepared({ body: { m: '{{params.x}}'.repeat(80) } }, { x: control }), tooLarge, 'as six characters each')
+  t.throws(() => prepared({ body: { m: '{{params.x}}'.repeat(80) } }, { x: { [control]: 1 } }), tooLarge, 'the name of a member')
+  t.throws(() => prepared({ body: { m: '{{params.x}}'.repeat(200) } }, { x: '\ud800'.repeat(20_000) }), tooLarge)
+  t.ok(prepared({ body: { m: '{{params.x}}'.repeat(80) } }, { x: '😀'.repeat(65_536) }).body)
+
+  for (const template of ['{{secret:S}}', '{{env.S}}']) {
+    const set = setOf(custom({ body: { m: template.repeat(80) } }), {
+      origin: 'tenant',
+      env: { S: 'a setting that a secret replaces' },
+      envNames: new Set(['S']),
+      overridableEnv: new Set(['S'])
+    })
+    t.throws(() => callOf(set, 'crm', 'act').prepare(tenant({ S: control })), tooLarge, template)
+  }
+})
+
+t.test('an action copies only the params that it reads', async (t) => {
+  const { body } = prepared({ body: { a: '{{params.a}}'.repeat(20), x: '{{params.x}}' } }, { a: 'b', x: 'y'.repeat(1_000_000) })
+  t.equal(body?.length, 1_000_000 + 20 + '{"a":"","x":""}'.length)
+})
+
 t.test('a long name is not repeated for each of its thousand values', async (t) => {
   const long = { ['n'.repeat(100_000)]: Array(1000).fill(1) }
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, long), { code: 'TENANTRY_ANSWER_TOO_LARGE' })

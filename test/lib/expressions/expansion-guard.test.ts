@@ -34,6 +34,7 @@ test('a response with too many copies of a value is rejected before it is built'
   const copied = check(members(100, () => '{{body.text}}'))
   t.throws(() => copied?.(text(200_000), 0), tooLarge)
   t.doesNotThrow(() => copied?.(text(160_000), 0))
+  t.throws(() => copied?.(sent({ text: '"'.repeat(100_000) }), 0), tooLarge, 'a character that JSON escapes counts with its escape')
   t.throws(() => copied?.({ ...text(200_000), headers: {} }, 0), tooLarge, 'a body that arrived in chunks')
   t.throws(() => check({ all: '{{body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'in one text')
   t.throws(() => check({ all: '{{query.none || body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'as an alternative')
