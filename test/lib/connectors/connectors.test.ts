@@ -375,6 +375,14 @@ t.test('every copy of a param or a secret counts, wherever it is in the request,
   }
 })
 
+t.test('a form counts by its encoded length before it is written', async (t) => {
+  const form = (x: string) => prepared({ bodyType: 'form', body: { x: '{{params.x}}' } }, { x }).body
+  t.equal(form("a b&=~'\ud800€😀"), "x=a+b%26%3D~'%EF%BF%BD%E2%82%AC%F0%9F%98%80")
+  const encoded = t.capture(globalThis, 'encodeURIComponent', encodeURIComponent)
+  for (const text of ['€'.repeat(2_000_000), '€'.repeat(6_000_000)]) t.throws(() => form(text), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.equal(encoded().length, 2, 'a text that is too long by its bytes is not encoded')
+})
+
 t.test('an action copies only the params that it reads', async (t) => {
   const { body } = prepared({ body: { a: '{{params.a}}'.repeat(20), x: '{{params.x}}' } }, { a: 'b', x: 'y'.repeat(1_000_000) })
   t.equal(body?.length, 1_000_000 + 20 + '{"a":"","x":""}'.length)
