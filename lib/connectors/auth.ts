@@ -8,7 +8,7 @@ import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { ConnectorAuth } from '../schema/integrations.js'
 import { invalidInput } from '../validation/detail.js'
 import { faultOfAddress } from './address.js'
-import { isOwned } from './credentials.js'
+import { bounded, isOwned } from './credentials.js'
 import type { CompiledOAuth2 } from './types.js'
 
 export interface CompiledAuth {
@@ -30,7 +30,7 @@ export interface AuthContext extends TemplateContext {
 export function compileAuth (connector: string, auth: ConnectorAuth, pointer: string, context: AuthContext): CompiledAuth {
   const compiled: { readonly text: string, readonly value: CompiledValue }[] = []
   const valueOf = (name: string, text: string): CompiledValue => {
-    const value = compileValue(text, `${pointer}/${name}`, context)
+    const value = bounded(compileValue(text, `${pointer}/${name}`, context))
     compiled.push({ text, value })
     return value
   }
@@ -95,12 +95,12 @@ function compileOAuth2 (
   const wrong = typeof text === 'string' ? faultOfAddress(text) : null
   if (wrong !== null) context.faults.add(`${pointer}/tokenUrl`, wrong)
   return Object.freeze({
-    tokenUrl,
+    tokenUrl: bounded(tokenUrl),
     clientId: valueOf('clientId', auth.clientId),
     clientSecret: valueOf('clientSecret', auth.clientSecret),
     accessToken: accessToken === undefined ? null : valueOf('accessToken', accessToken),
     refreshToken: refreshToken === undefined ? null : valueOf('refreshToken', refreshToken),
-    scope: scope === undefined ? null : compileValue(scope, `${pointer}/scope`, context),
+    scope: scope === undefined ? null : bounded(compileValue(scope, `${pointer}/scope`, context)),
     accessTokenKey: secretKeyIn(accessToken) ?? `${connector}_access_token`,
     refreshTokenKey: secretKeyIn(refreshToken) ?? `${connector}_refresh_token`,
     trusted: context.origin === 'platform' && tokenUrl.constant

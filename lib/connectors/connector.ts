@@ -42,6 +42,9 @@ const ownTexts: TemplateContext = Object.freeze({
   ofTenant: false
 })
 
+// Begins only before the first of several slashes: otherwise a million of them before another character would take hours.
+const slashesAtEnd = /(?<!\/)\/+$/
+
 function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, context: TemplateContext): Omit<CompiledValue, 'constant'> {
   const address = compileValue(baseUrl, '', context)
   if (!wholeAddress) return address
@@ -52,7 +55,7 @@ function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, cont
       const base = scope.credentials?.['baseUrl']
       if (typeof whole !== 'string' || typeof base !== 'string' || !URL.canParse(whole)) return whole
       const { pathname, search } = new URL(whole)
-      return base.replace(/\/+$/, '') + pathname + search
+      return base.replace(slashesAtEnd, '') + pathname + search
     }
   }
 }

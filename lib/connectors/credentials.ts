@@ -12,6 +12,8 @@ export type CompiledCredentials = ReturnType<typeof compileCredentials>
 /** The member that a tenant's secret never replaces: the address of the platform's own calls. */
 const address = 'baseUrl'
 
+const maxLength = 16_384 // characters of one text, as of an address
+
 /**
  * @param secrets the secret members
  * @param context with the sources of credentials; secrets of the same name replace its settings
@@ -54,6 +56,18 @@ export function compileCredentials (
   }
 }
 
+/** A text that reads secrets: many copies of a long one are refused before they are encoded or searched. */
+export function bounded (value: CompiledValue): CompiledValue {
+  return Object.freeze({
+    ...value,
+    evaluate: (scope: Scope) => {
+      const text = value.evaluate(scope)
+      if (typeof text !== 'string' || text.length <= maxLength) return text
+      throw failure('credentialsRequired', { message: `A credential of the integration has more than ${maxLength} characters` })
+    }
+  })
+}
+
 /** The value reads only secrets that the tenant in the scope has. */
 export function isOwned ({ references }: CompiledValue, scope: Scope): boolean {
   return scope.tenant !== null && references.length > 0 &&
@@ -65,7 +79,7 @@ function isText (value: unknown): value is string {
 }
 
 function compileMember (name: string, text: string, pointer: string, context: TemplateContext): CompiledValue {
-  return compileValue(text, pointer, { ...context, overridableEnv: name === address ? none : new Set(settingsIn(text)) })
+  return bounded(compileValue(text, pointer, { ...context, overridableEnv: name === address ? none : new Set(settingsIn(text)) }))
 }
 
 const none: ReadonlySet<string> = new Set()

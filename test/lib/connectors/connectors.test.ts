@@ -443,6 +443,41 @@ t.test('every kind of auth sends its credentials', async (t) => {
   ])
 })
 
+t.test('a credential or a text of auth that is too long is refused before it is encoded or read as an address', async (t) => {
+  const refused = { code: 'TENANTRY_CREDENTIALS_REQUIRED', message: 'A credential of the integration has more than 16384 characters' }
+  // Each copy alone is short enough.
+  const scope = tenant({ k: 'x'.repeat(10_000) })
+  const long = '{{secret:k}}{{secret:k}}'
+  const callWith = (auth: object) => callOf(setOf(custom({}, { auth })), 'crm', 'act')
+  for (
+    const auth of [
+      { type: 'bearer', token: long },
+      { type: 'basic', username: long, password: 'b' },
+      { type: 'basic', username: 'a', password: long },
+      { type: 'header', name: 'x-key', value: long },
+      { type: 'query', name: 'key', value: long }
+    ]
+  ) t.throws(() => callWith(auth).prepare(scope), refused, JSON.stringify(auth))
+  const grant = callWith({ type: 'oauth2', tokenUrl: 'https://id.example.com', clientId: long, clientSecret: long, refreshToken: long, scope: long })
+  for (const name of ['clientId', 'clientSecret', 'refreshToken', 'scope'] as const) t.throws(() => grant.oauth2?.[name]?.evaluate(scope), refused)
+  const ofTenant = setOf(custom({}, { auth: { type: 'oauth2', tokenUrl: long, clientId: 'a', clientSecret: 'b' } }), { origin: 'tenant' })
+  t.throws(() => callOf(ofTenant, 'crm', 'act').oauth2?.tokenUrl.evaluate(scope), refused)
+
+  const chat = (members: object) =>
+    callOf(setOf({ credentials: { chat: { webhookUrl: 'https://a.example.com/x', ...members } } }), 'chat', 'sendMessage', { text: 'x' })
+  for (const members of [{ webhookUrl: long }, { baseUrl: long }]) t.throws(() => chat(members).prepare(scope), refused)
+})
+
+// With a step for each pair of slashes, this test would not end.
+t.test('slashes within a long address of a document are read once', async (t) => {
+  const slashes = '/'.repeat(8000)
+  const chat = (baseUrl: string) =>
+    callOf(setOf({ credentials: { chat: { webhookUrl: 'https://a.example.com/x?y=1', baseUrl } } }), 'chat', 'sendMessage', { text: 'x' })
+  t.equal(chat(`https://b.example.com${slashes}`).prepare(emptyScope).url, 'https://b.example.com/x?y=1')
+  t.equal(chat(`https://b.example.com/${slashes}b${slashes}`).prepare(emptyScope).url, `https://b.example.com/${slashes}b/x?y=1`)
+  t.throws(() => chat(`https://b.example.com${'/'.repeat(1_000_000)}b`).prepare(emptyScope), { code: 'TENANTRY_CREDENTIALS_REQUIRED' })
+})
+
 t.test("a tenant's secret replaces the platform's setting in credentials, but never in their address", async (t) => {
   const set = setOf({
     credentials: { payment: { secretKey: '{{env.KEY}}', baseUrl: 'https://{{env.HOST}}' }, chat: { webhookUrl: '{{env.HOOK}}' } }
