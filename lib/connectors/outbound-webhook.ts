@@ -12,6 +12,7 @@ export type CompiledOutboundWebhook = ReturnType<typeof compileOutboundWebhook>
 export const tenantWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['secret', 'env'])
 export const platformWebhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env'])
 
+const maxUrl = 8192 // characters, after templates are evaluated
 const maxShown = 500 // characters
 
 /** Faults go to the context's list; the result is then unusable. */
@@ -43,6 +44,7 @@ export function compileOutboundWebhook (
 
 /** The fault of a webhook's address; null if it is valid. */
 export function faultOfUrl (text: unknown): string | null {
+  if (typeof text === 'string' && text.length > maxUrl) return `expected at most ${maxUrl} characters`
   if (typeof text !== 'string' || !URL.canParse(text)) return 'expected an absolute URL'
   const { protocol, username, password } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'expected an http or https URL'

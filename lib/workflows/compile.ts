@@ -35,8 +35,6 @@ export function compileWorkflow (
   return withBoundedFaults(context.faults, (faults) => compileParts(definition, pointer, { ...context, faults }, around))
 }
 
-const maxCallbackUrl = 8192 // characters
-
 const nowhere: Enclosing = Object.freeze({ sources: null })
 
 function compileParts (
@@ -134,7 +132,7 @@ function compileCallback (
   const address = compileValue(url, at, templates)
   const signing = secret === undefined ? null : compileValue(secret, `${pointer}/secret`, templates)
   references.push(...address.references, ...signing?.references ?? [])
-  const fault = hasTemplate(url) ? null : faultOfCallbackUrl(url)
+  const fault = hasTemplate(url) ? null : faultOfUrl(url)
   if (fault !== null) faults.add(at, fault)
   return Object.freeze({
     url: address,
@@ -142,11 +140,6 @@ function compileCallback (
     expansionGuard: compileExpansionGuard(callback, templates),
     trusted: origin === 'platform' && address.constant
   })
-}
-
-/** The reason why the end of a run cannot be sent there; null if it can. */
-export function faultOfCallbackUrl (url: unknown): string | null {
-  return typeof url === 'string' && url.length > maxCallbackUrl ? `expected at most ${maxCallbackUrl} characters` : faultOfUrl(url)
 }
 
 export interface WorkflowSet {

@@ -1,6 +1,7 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
+import { faultOfUrl } from '../../lib/connectors/outbound-webhook.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isFailure } from '../../lib/errors.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -8,7 +9,6 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { optional } from '../../lib/plugin/define.js'
-import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Callback } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
@@ -77,7 +77,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
   }
   const url = callback.url.evaluate(scope)
   const secret = callback.secret === null ? null : callback.secret.evaluate(scope)
-  if (typeof url !== 'string' || faultOfCallbackUrl(url) !== null) return refuse('`webhookOnComplete` is not a valid address')
+  if (typeof url !== 'string' || faultOfUrl(url) !== null) return refuse('`webhookOnComplete` is not a valid address')
   if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {
     return refuse('the secret of `webhookOnComplete` does not exist or has expired')
   }
