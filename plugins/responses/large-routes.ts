@@ -12,6 +12,7 @@ const waitMs = 10_000
 const remembered = 50 // smaller responses after which a route no longer counts as large
 const maxRoutes = 10_000
 const readMs = 1000 // ms for the reader of a large response; a slower reader loses its place
+const leftMs = 60_000 // ms that a request whose caller left keeps its place, if its handler never makes a response
 const retryAfter = 1 // s
 
 interface LargeRoute {
@@ -40,7 +41,7 @@ export class LargeRoutes {
   enter (
     account: string,
     request: FastifyRequest,
-    { raw }: FastifyReply,
+    reply: FastifyReply,
     fits: (size: number) => boolean,
     done: (error?: Error) => void
   ): void {
@@ -51,14 +52,20 @@ export class LargeRoutes {
         free()
         return done(unread())
       }
+      let timer: NodeJS.Timeout | undefined
       const leave = () => {
+        clearTimeout(timer)
         if (this.places.delete(request)) free()
       }
       this.places.set(request, leave)
-      // The caller may leave before there is a response.
-      raw.once('close', leave)
-      if (raw.destroyed) leave()
-      else done()
+      const { raw } = reply
+      if (raw.destroyed) return leave()
+      raw.once('close', () => {
+        if (reply.sent || raw.headersSent) leave()
+        // The caller left, and the response is still being made.
+        else if (this.places.has(request)) timer = setTimeout(leave, leftMs).unref()
+      })
+      done()
     }, done)
   }
 
@@ -81,11 +88,12 @@ export class LargeRoutes {
   }
 
   /** Call it when the response of the request exists and is about to be written. Errors do not show how large the route's responses are. */
-  leave (account: string, request: FastifyRequest, { statusCode }: FastifyReply, size: number): void {
+  leave (account: string, request: FastifyRequest, { statusCode, raw }: FastifyReply, size: number): void {
     const leave = this.places.get(request)
     if (size >= largeResponse) {
       // Prevents responses from being built faster than they are read.
-      if (leave !== undefined) setTimeout(leave, readMs).unref()
+      if (raw.destroyed) leave?.()
+      else if (leave !== undefined) setTimeout(leave, readMs).unref()
       this.known.set(keyOf(account, request), { size, left: remembered })
       return
     }

@@ -212,6 +212,50 @@ t.test('a tenant has two concurrent large responses, and other tenants are not d
   t.ok(results.every(([status, bytes]) => status === 429 || (status === 200 && bytes === megabyte + 2)), 'completely, or rejected')
 })
 
+t.test('a large response of a caller that left keeps its place until it is made', async (t) => {
+  const hall = gate()
+  let arrived = 0
+  let left = 0
+  let making = 0
+  let most = 0
+  const { app } = await testApp(t, {
+    plugins: { conventions: { root: true }, responses: {} },
+    before: callerInHeader,
+    routes (app) {
+      app.addHook('onRequest', async (_request, reply) => {
+        arrived++
+        reply.raw.once('close', () => {
+          if (!reply.raw.writableFinished) left++
+        })
+      })
+      app.get<{ Params: { wait: string } }>('/large/:wait', async (request, reply) => {
+        most = Math.max(most, ++making)
+        if (request.params.wait === 'yes') await hall.opened
+        making--
+        return await reply.type('application/json').send(JSON.stringify('x'.repeat(megabyte)))
+      })
+    }
+  })
+  const origin = await listen(app)
+  const ask = async (wait: string, signal?: AbortSignal) => {
+    const response = await fetch(`${origin}/large/${wait}`, { headers: of('a'), ...signal !== undefined && { signal } })
+    return [response.status, (await response.text()).length]
+  }
+  t.strictSame(await ask('no'), [200, megabyte + 2])
+  const leaving = new AbortController()
+  const abandoned = Promise.allSettled([ask('yes', leaving.signal), ask('yes', leaving.signal)])
+  await until('both places are taken', () => making === 2)
+  leaving.abort()
+  await abandoned
+  await until('the server has noticed', () => left === 2)
+  const before = arrived
+  const further = [ask('no'), ask('no')]
+  await until('further requests have arrived', () => arrived === before + 2)
+  hall.open()
+  for (const response of await Promise.all(further)) t.strictSame(response, [200, megabyte + 2])
+  t.equal(most, 2)
+})
+
 t.test('a large text is sent completely with its length, whatever its characters', async (t) => {
   const { origin } = await open(t, {})
   const response = await fetch(`${origin}/faces`, { headers: of('a') })
