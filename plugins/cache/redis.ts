@@ -16,6 +16,8 @@ import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, st
 const bytesPerItem = 650
 const keysPerItem = 5.5
 const bytesPerByte = 1.1
+// Bytes of a value: commands and replies of all tenants share a connection, and wait for a long one.
+const maxValueBytes = 1_048_576
 const itemsAtOnce = 200 // removed by one call, so that other calls wait briefly
 const maxCalls = 100_000 // of one `clear` of all
 const maxSweeps = 50 // calls of one read of the figures
@@ -134,8 +136,8 @@ export function createRedisCache (
     },
     async set (tenant, key, value, ttlMs, stamp) {
       const bytes = bytesOf(tenant, key, value)
-      if (bytes > maxBytes) {
-        warn('it is larger than the cache')
+      if (bytes > maxBytes || Buffer.byteLength(value) > maxValueBytes) {
+        warn(bytes > maxBytes ? 'it is larger than the cache' : 'it has more than 1 MB, which Redis does not keep')
         await this.delete(tenant, key)
         return
       }

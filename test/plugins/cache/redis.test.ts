@@ -74,6 +74,16 @@ async function shares (t: Test): Promise<void> {
     }
   })
 
+  await t.test('a value of more than 1 MB never goes through the connection that all tenants share', async (t) => {
+    for (const [key, most] of [['letters', 'x'.repeat(1_048_576)], ['signs', '€'.repeat(349_525)]] as const) {
+      const stamp = await stampOf(one.get('acme', key, notes))
+      await one.set('acme', key, most, long, stamp)
+      t.equal(await redis.command('exists', `tenantry:cache:acme:item:${key}`), 1, 'the largest one is stored')
+      await one.set('acme', key, `${most}xx`, long, stamp)
+      t.equal(await redis.command('exists', `tenantry:cache:acme:item:${key}`), 0, 'neither the larger one nor the earlier one')
+    }
+  })
+
   await t.test("a tenant's keys start with its id", async (t) => {
     await make(one, 'globex', 'k', 'v', notes)
     const keys = await redis.command('keys', '*')
