@@ -66,10 +66,12 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
         if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'locked' })
         throw error
       })
-      const session = user === null ? null : await entered(user).catch(async (error: unknown) => {
-        if (isFailure(error, 'mfaNotConfigured')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'mfa' })
-        return unlessEnded(error)
-      })
+      const session = user === null
+        ? null
+        : await entered(user).catch(async (error: unknown) => {
+          if (isFailure(error, 'mfaNotConfigured')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'mfa' })
+          return unlessEnded(error)
+        })
       // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
       if (user === null || session === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
