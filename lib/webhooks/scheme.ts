@@ -4,6 +4,9 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type {} from 'fastify'
 import { failure, type TenantryError } from '../errors.js'
 
+/** Characters of a signing secret, as many as a tenant's secret has. A text with many copies of one would take long for each delivery. */
+export const maxSigningSecret = 65_536
+
 /** A received request, before its body is parsed. */
 export interface Delivery {
   readonly body: Buffer

@@ -10,6 +10,7 @@ import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/te
 import type { Warned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
+import { maxSigningSecret } from '../../lib/webhooks/scheme.js'
 import { challengeOf, type Delivery, isRepeated, type WebhookProvider } from '../../lib/webhooks/schemes.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import type { Secrets } from '../secrets/service.js'
@@ -93,8 +94,8 @@ export function createInbound (
 }
 
 /**
- * Excludes empty secrets, and templates without a value: their text is public, as it is in the document. `isOfTenant`: the tenant's
- * document declares the route. `own`: the secrets belong to the tenant.
+ * Excludes empty and too long secrets, and templates without a value: their text is public, as it is in the document. `isOfTenant`: the
+ * tenant's document declares the route. `own`: the secrets belong to the tenant.
  */
 async function signingSecrets (
   { secret, key }: CompiledWebhook,
@@ -118,7 +119,7 @@ function sharedId ([secret = '']: readonly string[], id: string): string {
 }
 
 function isSecret (value: unknown): value is string {
-  return typeof value === 'string' && value.trim() !== ''
+  return typeof value === 'string' && value.length <= maxSigningSecret && value.trim() !== ''
 }
 
 /** The addresses that the sender may have signed: a proxy may have changed the host, and the app may have another host than the API. */

@@ -11,6 +11,7 @@ import { optional } from '../../lib/plugin/define.js'
 import { createWarned, useSecrets } from '../../lib/runtime/secrets.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
+import { maxSigningSecret } from '../../lib/webhooks/scheme.js'
 import { nextAttempt } from './retry.js'
 import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
@@ -130,8 +131,8 @@ function reasonOf (error: unknown, timeoutMs: number): string | null {
   return null
 }
 
-/** A secret without a value is null, or still contains its template. */
+/** The address or the secret of a webhook; null if it is too long. A secret without a value is null, or still contains its template. */
 function textOf (value: CompiledValue, scope: Scope): string | null {
   const text = value.evaluate(scope)
-  return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null
+  return typeof text === 'string' && text !== '' && text.length <= maxSigningSecret && !text.includes('{{') ? text : null
 }

@@ -82,6 +82,7 @@ const document: TestDocument = {
       webhook: { provider: 'github', secret: '{{env.HOOK}}' },
       queries: [{ table: 'heard', operation: 'insert', data: { kind: '{{payload.kind}}' } }]
     },
+    { method: 'post', path: '/in/copies', webhook: { provider: 'github', secret: '{{secret:HOOK}}{{secret:HOOK}}' }, response: {} },
     { method: 'post', path: '/in/private', public: false, webhook: { provider: 'github', secret: '{{secret:HOOK}}' }, response: {} },
     { method: 'post', path: '/plain', response: { tenant: '{{tenant.id || "none"}}', sent: '{{body}}' } }
   ],
@@ -343,6 +344,11 @@ async function read (t: Test, app: FastifyInstance): Promise<void> {
 }
 
 async function isolated (t: Test, app: FastifyInstance): Promise<void> {
+  for (const [length, response] of [[40_000, refused], [30_000, { status: 200 }]] as const) {
+    const long = 'x'.repeat(length)
+    await store(app, 'a', long)
+    t.match(await send(app, '/in/copies?tenant=a', byGithub(long + long, `{"kind":"${length}"}`)), response, `copies of ${length} characters`)
+  }
   await store(app, 'a', 'the secret of a')
   await store(app, 'b', 'the secret of b')
   const route = {
