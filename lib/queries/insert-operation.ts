@@ -214,11 +214,12 @@ function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { co
 }
 
 function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
+  const members = columns.map(({ column: { name, type } }) => ({ name, hasTextItems: isJsonArray(type) }))
   return stringifyJson(rows.map(({ json, bound }) => {
     const record: Record<string, unknown> = Object.create(null)
-    for (let index = 0; index < columns.length; index++) {
-      const { name, type } = columns[index]!.column
-      if (json[index] !== undefined) record[name] = isJsonArray(type) ? bound[index] : json[index]
+    for (let index = 0; index < members.length; index++) {
+      const { name, hasTextItems } = members[index]!
+      if (json[index] !== undefined) record[name] = hasTextItems ? bound[index] : json[index]
     }
     return record
   }))
