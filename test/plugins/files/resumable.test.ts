@@ -74,6 +74,24 @@ async function openTwo (t: Test) {
   return { app, one, other, folder }
 }
 
+/** The removal of files, and the parts of uploads, on a store of objects. */
+function removalOf (app: FastifyInstance, objects: ObjectStore) {
+  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
+  const parts = createFileParts(objects, dbFor)
+  const removal = createRemoval({
+    objects,
+    store: createFileStore(app.db, dbFor),
+    parts,
+    transforms: { deleteObjects: async () => {} },
+    dbFor,
+    usage: () => app.usage,
+    emitter: () => null,
+    now: Date.now,
+    log: app.log
+  })
+  return { parts, removal }
+}
+
 test('an interrupted upload is resumed on another instance', async (t) => {
   const { app, one, other, folder } = await openTwo(t)
   const bytes = randomBytes(5 * MB + 7)
@@ -204,19 +222,7 @@ test('limits apply from the announcement on, and expired uploads are removed', a
   t.equal((await onDisk(folder)).length, 1)
 
   await sql`update tenantry.files set expires_at = now() - interval '1 second'`.execute(app.db)
-  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
-  const objects = createLocalStore(folder)
-  await createRemoval({
-    objects,
-    store: createFileStore(app.db, dbFor),
-    parts: createFileParts(objects, dbFor),
-    transforms: { deleteObjects: async () => {} },
-    dbFor,
-    usage: () => app.usage,
-    emitter: () => null,
-    now: Date.now,
-    log: app.log
-  }).sweep()
+  await removalOf(app, createLocalStore(folder)).removal.sweep()
   t.same([await onDisk(folder), await rows(app), await storage(app, 'seven')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
 
   const ada = as('acme')
@@ -308,19 +314,7 @@ for (const moment of ['before', 'during']) {
         await removing.opened
       }
     }
-    const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
-    const parts = createFileParts(objects, dbFor)
-    const removal = createRemoval({
-      objects,
-      store: createFileStore(app.db, dbFor),
-      parts,
-      transforms: { deleteObjects: async () => {} },
-      dbFor,
-      usage: () => app.usage,
-      emitter: () => null,
-      now: Date.now,
-      log: app.log
-    })
+    const { parts, removal } = removalOf(app, objects)
     const id = urlOf(await announce(as('acme'), 10)).split('/').at(-1) ?? ''
     const add = async () => {
       const added = parts.add(tenantRef('acme'), id, 0, Readable.from([Buffer.from('hello')]))
