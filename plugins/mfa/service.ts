@@ -68,6 +68,7 @@ interface Try {
   readonly actor: Actor
 }
 
+/** `isEnabled` alone, which needs no key. */
 export function createEnabledCheck ({ kyselyFor: dbFor }: Pick<Engine, 'kyselyFor'>): Pick<Mfa, 'isEnabled'> {
   return {
     isEnabled: async (tenant: Owner, id) => isUserId(id) && await createMfaStore(dbFor(tenant)).isEnabled({ tenant, id })
