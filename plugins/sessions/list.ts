@@ -58,7 +58,7 @@ export function isEnded ({ tokens, ends }: OwnedList, claims: Claims, id: () => 
   if (ends.size === 0) return false
   const sequence = sequenceIn(ends.get(subjectOf(claims.sub).toString('base64')), time) ?? sequenceIn(ends.get(''), time)
   if (sequence === null || isAfter(claims, sequence, time)) return false
-  return session === null || !tokens.has(keptMark(claims.sub, session, sequence).toString('base64url'))
+  return session === null || !tokens.has(keptMark(claims, session, sequence).toString('base64url'))
 }
 
 /** The session sequence that the end began, `<sequence> <until>`; null if no earlier token is alive any longer. */

@@ -23,9 +23,12 @@ export function sessionMark (sub: string, session: string): Buffer {
   return hash('sha256', `session ${session} ${subjectOf(sub).toString('base64')}`, 'buffer')
 }
 
-/** The mark of a session that stays while all others of the user end, at the sequence that begins then. */
-export function keptMark (sub: string, session: string, sequence: number): Buffer {
-  return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub).toString('base64')}`, 'buffer')
+/**
+ * The mark of a session that stays while all others of the user end, at the sequence that begins then. It keeps the tokens with the
+ * sequence of `claims` only: an earlier end may have ended other tokens of the session.
+ */
+export function keptMark ({ sub, [sequenceClaim]: own }: Claims, session: string, sequence: number): Buffer {
+  return hash('sha256', `kept ${session} ${own} ${sequence} ${subjectOf(sub).toString('base64')}`, 'buffer')
 }
 
 /** The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be equal. */

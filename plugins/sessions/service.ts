@@ -273,8 +273,8 @@ export function createSessions (
           const subject = subjectOf(userId)
           const session = kept === undefined ? null : sessionOf(kept)
           const sequence = (await store.end(writer, tenant, subject, at, until)).getTime()
-          if (session !== null) {
-            await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence), issued: null, until })
+          if (kept !== undefined && session !== null) {
+            await store.endToken(writer, tenant, { subject, token: keptMark(kept, session, sequence), issued: null, until })
           }
           if (end === 'sessions') await endSessions(writer, tenant, userId, session)
           await bound(writer, { tenant, owner: tenant, userId, subject, actor: noActor, at })

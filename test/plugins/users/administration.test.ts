@@ -425,6 +425,28 @@ test('a request that runs while its session, its role or the text of its key end
   t.equal((await rotate({ headers: { 'x-api-key': String(renewed) } })).status, 200, 'a previous key within its grace period')
 })
 
+test('a token that a change of role ended stays ended when its session changes the password', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, logIn } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const id = await addUser(app, 'acme', email, 'admin')
+  const admin = await as(opened, 'acme', boss)
+  const { body: { token: ended, refreshToken } } = await logIn('acme', email)
+  t.equal((await admin(`PATCH /users/${id}`, { role: 'user' })).status, 200)
+  t.equal(await status(opened, ended), 401)
+
+  const { body: { token } } = await ask('POST /auth/refresh', { body: { refreshToken } })
+  const change = (from: string, to: string) =>
+    ask('POST /auth/password', { token: String(token), body: { currentPassword: from, password: to } })
+  const second = secretText('another horse battery staple', 'a password')
+  t.equal((await change(password, second)).status, 200)
+  t.equal(await status(opened, ended), 401, 'the token with the old role')
+  t.equal(await status(opened, token), 200, 'the token that changed the password')
+  t.equal((await change(second, secretText('a third horse battery staple', 'a password'))).status, 200)
+  t.equal(await status(opened, token), 200, 'after a second change')
+  t.equal(await status(opened, ended), 401)
+})
+
 test('a user who is disabled or gets another role before its first session gets no token', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, mails } = opened
