@@ -22,7 +22,7 @@ export interface AsyncCache<Value, Key extends string = string> {
   get(key: Key): Value | Promise<Value>
   /** The value if it is known; it is not read. */
   peek(key: Key): Value | undefined
-  /** The same, and marks it as the most recently used. */
+  /** The value if it is known, marked as the most recently used. */
   touch(key: Key): Value | undefined
   /** Invalidates the key: later calls read the value again. Waiting calls wait for two loads at most. */
   invalidate(key: Key): void

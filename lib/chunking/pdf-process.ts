@@ -27,8 +27,8 @@ export interface PdfOutcome {
 }
 
 /**
- * A second thread in the process. Unlike a timer, it runs while a file keeps the main thread busy. It ends the process if that has too
- * much memory, of whatever kind, or if the server has ended.
+ * A second thread in the process. Unlike a timer, it runs while a file keeps the main thread busy. It ends the process if its resident
+ * memory exceeds the bound, or if the server has ended.
  */
 const watcher = `
 const { workerData: { maxResidentBytes, server, watchMs } } = require('node:worker_threads')
@@ -127,7 +127,7 @@ export async function readPdf (
     end()
   })
   signal.throwIfAborted()
-  // Only before the process has begun to ignore it. The file is not at fault.
+  // The signal came before the process began to ignore it: the file is not at fault.
   if (stopSignals.some((name) => name === by)) throw new Error(`the process that reads a PDF was ended with ${by}`)
   if (by !== 0 || length === 0) return { error: `the process ended with ${by}` }
   return JSON.parse(Buffer.concat(parts).toString())

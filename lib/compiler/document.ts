@@ -15,7 +15,7 @@ export interface CompiledParts {
   readonly workflows: readonly DeclaredWorkflow[] | undefined
 }
 
-/** Compiles all routes, in order; null: one with faults. A partial catalogue finds few faults, and gives null for unknown tables too. */
+/** Compiles all routes, in order. A route with faults is null. With a partial catalogue, so is a route with an unknown table. */
 export function compileDocument ({ routes, workflows }: CompiledParts, context: Omit<RouteContext, 'workflows'>): (CompiledRoute | null)[] {
   const { catalogue, faults, functions = {} } = context
   if (catalogue.functions !== undefined) checkFunctions(functions, catalogue, faults)

@@ -45,13 +45,13 @@ export interface RequestRoute {
 
 const maxInteger = 2_147_483_647 // of `limit` and `offset`: the maximum of PostgreSQL's integer
 const maxDetails = 50
-const long = 2048 // bytes, which a mapping may repeat and a pattern is tested against
-const longTest = 100_000 // steps of patterns: about 4 ms
+const longRequestBytes = 2048 // which a mapping may repeat and a pattern is tested against
+const longTestSteps = 100_000 // of patterns: about 4 ms
 const compilingSteps = 200 // for each unit of a pattern's weight; the pattern must be compiled again if others have displaced it
 
 /** Whether validating or copying the request may hold the event loop. `length`: of its URL. */
 export function isLongRequest (headers: Scope['headers'], length = 0): boolean {
-  return headers['transfer-encoding'] !== undefined || length + Number(headers['content-length'] ?? 0) >= long
+  return headers['transfer-encoding'] !== undefined || length + Number(headers['content-length'] ?? 0) >= longRequestBytes
 }
 
 /** Whether validating the request may hold the event loop. */
@@ -59,7 +59,7 @@ export function isLongValidation ({ patternCost }: CompiledRequest, { headers, u
   if (isLongRequest(headers, url.length)) return true
   if (patternCost === null) return false
   const bytes = url.length + Number(headers['content-length'] ?? 0)
-  return patternCost.ofCompiling + bytes * patternCost.perByte >= longTest
+  return patternCost.ofCompiling + bytes * patternCost.perByte >= longTestSteps
 }
 
 /** Each byte is tested against one pattern at most. */

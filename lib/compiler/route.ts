@@ -180,6 +180,7 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
 
 function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { rowPaths = noPaths }: RouteContext): CompiledRoute {
   const { queries, response, references, workflow } = parts
+  const [only, ...others] = queries
   const method = methodOf(route)
   const writes = unique(queries.flatMap((query) => query.writes))
   return Object.freeze({
@@ -210,7 +211,7 @@ function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { ro
     readsHeaders: namesRead(references, 'headers'),
     readsBody: bodyMembersIn(references, workflow),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
-    status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
+    status: workflow?.async === true ? 202 : only !== undefined && others.length === 0 ? only.status : 200,
     transform: parts.transform,
     response,
     location: compileLocation(route, queries, response, rowPaths),

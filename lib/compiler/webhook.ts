@@ -1,4 +1,4 @@
-/** Identifies the requests of other services to a route. */
+/** Compiles the webhook of a route: its signature scheme and its secret. */
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, TemplateSource } from '../expressions/types.js'

@@ -8,7 +8,7 @@ const maxRetryAfter = 3600 // s
 /** Errors of calls that were charged. */
 const charged = new WeakSet<Error>()
 
-/** The tenant was charged for the call that failed. */
+/** Marks the error of a call that the tenant was charged for. */
 export function markCharged (error: unknown): void {
   if (error instanceof Error) charged.add(error)
 }

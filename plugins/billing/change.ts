@@ -14,7 +14,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import type { PaymentProvider, ProviderName } from './providers/provider.js'
 import { type Judgement, resolvePlan, type TenantSubscription } from './resolve-plan.js'
 import type { ProductMap } from './settings.js'
-import { readView, type View, writeMemory, writePlan } from './store.js'
+import { type BillingState, readState, writeMemory, writePlan } from './store.js'
 import { createSubscriptionChanges, type Draft, equalJson } from './subscription-changes.js'
 
 export interface ChangeParts {
@@ -34,7 +34,7 @@ export interface ChangeParts {
 
 /** A tenant, and the result of its subscriptions. */
 export interface SettledTenant {
-  readonly view: View
+  readonly state: BillingState
   readonly judgement: Judgement
 }
 
@@ -49,7 +49,7 @@ export function createChange ({ db, events, plans, products, providers, now, log
     return { ...held, ...held.snapshot === null ? null : products.saleOf(held.snapshot.productIds) }
   }
 
-  function judged ({ held, memory }: View): Judgement {
+  function judged ({ held, memory }: BillingState): Judgement {
     return resolvePlan(held.map(mapped), memory, plans.tiers, canAsk, now())
   }
 
@@ -61,7 +61,7 @@ export function createChange ({ db, events, plans, products, providers, now, log
   ) {
     if (!await lockTenant(transaction, tenant, 'alone')) return null
     const at = now()
-    const before = await readView(transaction, tenant, at)
+    const before = await readState(transaction, tenant, at)
     if (before === null) return null
     const changes = createSubscriptionChanges({ transaction, tenant, before, at, mapped })
     const result = await work(changes.draft)
@@ -83,8 +83,8 @@ export function createChange ({ db, events, plans, products, providers, now, log
     const memory = { ...changes.memory, given }
     if (dueAt !== before.dueAt || !equalJson(memory, before.memory)) await writeMemory(transaction, tenant, memory, dueAt)
     await changes.writeReports(emitter())
-    const view = { ...before, plan, memory, dueAt, held: changes.held }
-    return { result, warnings: changes.warnings, hasEvents: changes.hasEvents, judgement, view }
+    const state = { ...before, plan, memory, dueAt, held: changes.held }
+    return { result, warnings: changes.warnings, hasEvents: changes.hasEvents, judgement, state }
   }
 
   /** Other processes keep the plan of a tenant in memory. They are notified only if it changes. */

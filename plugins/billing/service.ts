@@ -11,7 +11,7 @@ import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot, Subscripti
 import { entitlement, lowestPlan } from './resolve-plan.js'
 import type { Sale } from './settings.js'
 import { heardEvent } from './snapshots.js'
-import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
+import { type BillingState, movedOf, ownerOf, readState, takeDue } from './store.js'
 import { type Outcome, unclaimedOf } from './subscription-changes.js'
 
 /** A tenant's subscription. */
@@ -78,26 +78,26 @@ export function createBilling (parts: BillingParts): Billing {
 
   /** Each subscription belongs to the tenant that had it last: others may have taken over some of the tenant's. */
   async function alone (tenant: Owner, settled: SettledTenant): Promise<SettledTenant> {
-    const moved = await movedOf(db, settled.view.held)
+    const moved = await movedOf(db, settled.state.held)
     for (const { tenant: other, provider, id, since } of moved) await change(other, async ({ leave }) => leave(provider, id, since))
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
   /** Asks the providers of the tenant; each response is applied even if another call fails. */
   async function pull (tenant: Owner): Promise<SettledTenant> {
-    const view = await readView(engine.kyselyFor(tenant), tenant, now())
-    if (view === null) throw failure('tenantUnknown')
+    const state = await readState(engine.kyselyFor(tenant), tenant, now())
+    if (state === null) throw failure('tenantUnknown')
     const startedAt = now()
-    const asked = [...providers.values()].filter(({ name }) => name === provider?.name || view.held.some((held) => held.provider === name))
+    const asked = [...providers.values()].filter(({ name }) => name === provider?.name || state.held.some((held) => held.provider === name))
     const results = await Promise.allSettled(
-      asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(view, one.name)) }))
+      asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(state, one.name)) }))
     )
     const failed = results.find((result) => result.status === 'rejected')
     const settled = await change(tenant, async ({ confirm, asked: note }) => {
       for (const result of results) {
         if (result.status === 'fulfilled') { for (const snapshot of result.value.snapshots) confirm(result.value.name, snapshot) }
       }
-      note(startedAt, failed === undefined, view.held)
+      note(startedAt, failed === undefined, state.held)
     })
     const known = await alone(tenant, present(settled))
     if (failed !== undefined) throw failed.reason
@@ -119,11 +119,11 @@ export function createBilling (parts: BillingParts): Billing {
 
   /** The current state of the tenant. If time has changed nothing, it writes nothing and calls no provider. */
   async function current (tenant: Owner): Promise<SettledTenant> {
-    const view = await readView(engine.kyselyFor(tenant), tenant, now())
-    if (view === null) throw failure('tenantUnknown')
-    const judgement = judged(view)
-    if (judgement.asks && now() - (view.memory.triedAt ?? -Infinity) >= readPause) return await pullOnce(tenant)
-    return judgement.given === view.memory.given ? { view, judgement } : await settle(tenant)
+    const state = await readState(engine.kyselyFor(tenant), tenant, now())
+    if (state === null) throw failure('tenantUnknown')
+    const judgement = judged(state)
+    if (judgement.asks && now() - (state.memory.triedAt ?? -Infinity) >= readPause) return await pullOnce(tenant)
+    return judgement.given === state.memory.given ? { state, judgement } : await settle(tenant)
   }
 
   async function unclaimed (name: ProviderName, event: ProviderEvent, tenant: Owner | null): Promise<Outcome> {
@@ -151,9 +151,9 @@ export function createBilling (parts: BillingParts): Billing {
 
   async function settleOne (tenant: Owner): Promise<boolean> {
     try {
-      const view = await readView(db, tenant, now())
-      if (view === null) return false
-      const { asks, dueAt } = judged(view)
+      const state = await readState(db, tenant, now())
+      if (state === null) return false
+      const { asks, dueAt } = judged(state)
       await (asks && dueAt <= now() ? pullOnce(tenant) : settle(tenant))
       return true
     } catch (err) {
@@ -220,13 +220,13 @@ function present (settled: SettledTenant | null): SettledTenant {
 }
 
 /** The ids of the tenant at the provider, the most reliable ones first. */
-function customersOf ({ held }: View, provider: ProviderName): string[] {
+function customersOf ({ held }: BillingState, provider: ProviderName): string[] {
   const snapshots = held.flatMap(({ provider: name, snapshot }) => name === provider && snapshot !== null ? [snapshot] : [])
   snapshots.sort((one, other) => other.startedAt.getTime() - one.startedAt.getTime())
   return [...new Set(snapshots.map(({ customerId }) => customerId))].slice(0, maxCustomers)
 }
 
-function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, shown, given } }: SettledTenant, now: number): Subscription {
+function subscriptionOf ({ state: { plan, createdAt }, judgement: { current, shown, given } }: SettledTenant, now: number): Subscription {
   // A plan that the platform gave in place of that of an ended subscription does not come from a provider.
   if (shown === null || (current === null && plan !== (given ?? lowestPlan))) return withoutOne(plan, createdAt, now)
   const { status, startedAt, periodEnd, endedAt, cancelAtPeriodEnd, paymentMethod } = shown.snapshot

@@ -14,7 +14,7 @@ type Subscription = SystemTables['tenantry.billing_subscriptions']
 const maxEnded = 100
 
 /** The billing state of a tenant. */
-export interface View {
+export interface BillingState {
   readonly plan: string
   readonly createdAt: Date
   /** The last deletion of a tenant with the id; null without one. */
@@ -29,7 +29,7 @@ export interface View {
  * null for an unknown tenant, or one that is being deleted. Calls to the provider that are later than `now`, in ms since 1970, come from a
  * wrong clock and do not count.
  */
-export async function readView (db: Db, tenant: Owner, now: number): Promise<View | null> {
+export async function readState (db: Db, tenant: Owner, now: number): Promise<BillingState | null> {
   const row = await db.selectFrom('tenantry.tenants as t')
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
     .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
@@ -132,7 +132,7 @@ export async function ownerOf (
   return first === undefined || second !== undefined ? null : tenantRef(first.tenant_id)
 }
 
-/** Those of the subscriptions that other tenants have had since: a subscription belongs to one tenant. */
+/** The subscriptions that now belong to another tenant, which has a later state of them. */
 export async function movedOf (db: Db, held: readonly Pick<TenantSubscription, 'provider' | 'id'>[]) {
   if (held.length === 0) return []
   const { rows } = await sql<{ tenant: Owner, provider: ProviderName, id: string, since: Date }>`select tenant_id as tenant, provider, id, since from (
@@ -142,7 +142,7 @@ export async function movedOf (db: Db, held: readonly Pick<TenantSubscription, '
   return rows
 }
 
-/** Takes up to so many due tenants, the longest due first. Other servers take them not before `until`, in case this one ends meanwhile. */
+/** Claims up to `limit` due tenants, the longest due first. Other servers can claim them again from `until` on. */
 export async function takeDue (db: Db, at: Date, until: Date, limit: number): Promise<string[]> {
   const { rows } = await sql<{ tenant: Owner }>`update tenantry.billing_tenants b set due_at = ${until} from (
       select tenant_id from tenantry.billing_tenants where due_at <= ${at} order by due_at, tenant_id limit ${limit} for no key update skip locked

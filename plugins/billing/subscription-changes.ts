@@ -7,7 +7,7 @@ import { customerOf, takeOrphans } from './orphan-events.js'
 import type { ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import type { Memory, TenantSubscription } from './resolve-plan.js'
 import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } from './snapshots.js'
-import { noteEvent, removeOldest, removeSubscription, type View, writeSubscription } from './store.js'
+import { type BillingState, noteEvent, removeOldest, removeSubscription, writeSubscription } from './store.js'
 
 /**
  * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
@@ -31,7 +31,7 @@ export interface SubscriptionChangesParts {
   readonly transaction: SystemTransaction
   readonly tenant: Owner
   /** The stored state. */
-  readonly before: View
+  readonly before: BillingState
   /** The time of the changes, in ms since 1970. */
   readonly at: number
   /** Gives a subscription the plan that the product map has for its products. */

@@ -12,7 +12,7 @@ import type { PaymentProvider, Snapshot } from './providers/provider.js'
 import { lowestPlan } from './resolve-plan.js'
 import type { Billing, BillingParts, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
-import { readView } from './store.js'
+import { readState } from './store.js'
 
 /** One at a time: the place of an interrupted request is free after that time. */
 const oneAtATime = { kind: 'billing.upgrade', heldMs: 60_000 }
@@ -46,11 +46,11 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   const attempts = createAttemptLimiter(engine.kyselyFor, now)
 
   async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput) {
-    const view = await readView(engine.kyselyFor(tenant), tenant, now())
-    if (view === null) throw failure('tenantUnknown')
+    const state = await readState(engine.kyselyFor(tenant), tenant, now())
+    if (state === null) throw failure('tenantUnknown')
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
-      deletedAt: view.deletedAt,
+      deletedAt: state.deletedAt,
       email,
       product: productOf(seller, { plan, cycle }),
       successUrl: `${appUrl}/billing/success?session={CHECKOUT_ID}`,

@@ -1,6 +1,6 @@
 /**
- * The webhook endpoints of payment providers. The body is kept as bytes: its signature is checked before it is parsed. They have their own
- * parsers, so give them a separate context.
+ * The webhook endpoints of payment providers. The body is kept as bytes: its signature is checked before it is parsed. Register them
+ * in a context of their own: they replace its parsers.
  */
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'

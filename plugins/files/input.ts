@@ -69,7 +69,7 @@ function metadataOf (text: string): Readonly<Record<string, unknown>> {
     throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters as JSON`, 'maxLength')
   }
   const value = jsonExcess(text) === null ? parsed(text) : undefined
-  if (!isRecord(value) || Array.isArray(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')
+  if (!isRecord(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')
   // The sent text may have escapes of any characters.
   if (!isStorableJson(stringifyJson(value))) throw invalidInput('/body/metadata', unstorableText, 'pattern')
   return value

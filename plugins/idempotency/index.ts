@@ -14,7 +14,7 @@ import { type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/mas
 import { createIdempotency, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
 
-export type { Claim, KeptResponse as Answer } from '../../lib/runtime/idempotency.js'
+export type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 export type { Idempotency } from './service.js'
 
 declare module 'fastify' {

@@ -20,8 +20,8 @@ interface Circuit {
   trying: boolean
 }
 
-/** How a call ended. `left`: the server or the caller gave it up, which says nothing about the host. */
-export type Outcome = 'answered' | 'failed' | 'left'
+/** How a call ended. `abandoned`: the server or the caller ended it, which shows nothing about the host. */
+export type Outcome = 'answered' | 'failed' | 'abandoned'
 
 /** `now`: milliseconds. */
 export function createCircuits (now: () => number) {
@@ -40,8 +40,8 @@ export function createCircuits (now: () => number) {
     enter (tenant: Owner, host: string): void {
       const circuit = tenants.get(tenant)?.get(host)
       if (circuit === undefined || circuit.failures < maxFailures) return
-      const left = circuit.openUntil - now()
-      if (left > 0 || circuit.trying) throw open(left)
+      const remainingMs = circuit.openUntil - now()
+      if (remainingMs > 0 || circuit.trying) throw open(remainingMs)
       circuit.trying = true
     },
     end (tenant: Owner, host: string, outcome: Outcome): void {
@@ -51,7 +51,7 @@ export function createCircuits (now: () => number) {
         return
       }
       if (circuit !== undefined) circuit.trying = false
-      if (outcome === 'left') return
+      if (outcome === 'abandoned') return
       const failed = circuit ?? { failures: 0, openUntil: 0, trying: false }
       failed.failures++
       if (failed.failures >= maxFailures) failed.openUntil = now() + openMs
@@ -60,7 +60,7 @@ export function createCircuits (now: () => number) {
   }
 }
 
-function open (leftMs: number): Error {
-  const seconds = Math.max(1, Math.ceil(leftMs / 1000))
+function open (remainingMs: number): Error {
+  const seconds = Math.max(1, Math.ceil(remainingMs / 1000))
   return failure('providerBusy', { message: 'The last calls to this host failed: try again after a pause', ...retryIn(seconds) })
 }

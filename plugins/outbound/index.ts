@@ -8,7 +8,7 @@ import type { Outbound } from './outbound.js'
 import { createOutbound } from './service.js'
 
 export type { Lookup } from '../../lib/concurrency/shared-lookup.js'
-export type { Outbound, OutboundRequest, OutboundResponse as OutboundAnswer } from './outbound.js'
+export type { Outbound, OutboundRequest, OutboundResponse } from './outbound.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

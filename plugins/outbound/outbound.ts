@@ -1,7 +1,7 @@
 /** `app.outbound`: every call that leaves the server. */
 
 export interface OutboundRequest {
-  /** The tenant of the call; empty for the platform. Places and circuits are per tenant. */
+  /** The tenant of the call; empty for the platform. Each tenant has its own limit of concurrent calls and its own circuit breakers. */
   readonly tenant: string
   /** The platform's document fixes the address: the egress rule does not apply to it, but to its redirects. */
   readonly trusted: boolean

@@ -54,8 +54,8 @@ export function createOutbound (
       if (isAnswer) outcome = 'answered'
       return response
     } catch (error) {
-      if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'left'
-      else if (isFailure(error, 'addressRefused')) outcome = 'left'
+      if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'abandoned'
+      else if (isFailure(error, 'addressRefused')) outcome = 'abandoned'
       // The response is too large or compressed.
       else if (error instanceof TenantryError && isAnswer) outcome = 'answered'
       throw error instanceof TenantryError || signal.aborted ? error : failure('providerFailed', { cause: error })

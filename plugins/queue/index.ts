@@ -49,8 +49,8 @@ export default definePlugin<QueueOptions>({
     const notices = createNotices(async () => {
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
     }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
-    const bound = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
-    const service = createQueue({ engine, bound, wake: () => wake(), notify: notices.notify })
+    const backlog = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
+    const service = createQueue({ engine, backlog, wake: () => wake(), notify: notices.notify })
     const { names, endpointsOf, define, send, sendWith, every } = service
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
     app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })

@@ -22,7 +22,7 @@ const taskName = /^[a-z][a-z0-9._-]{0,63}$/
 
 export interface QueueParts {
   readonly engine: Engine
-  readonly bound: BacklogLimit
+  readonly backlog: BacklogLimit
   /** Wakes the workers of this process, since jobs may have been sent. */
   readonly wake: () => void
   /** Notifies other processes of a job that was sent outside of a caller's transaction. The commit of such a transaction notifies them. */
@@ -39,7 +39,7 @@ export interface QueueService extends Omit<Queue, 'status'> {
   sendPeriodic(name: string, seconds: number): Promise<void>
 }
 
-export function createQueue ({ engine, bound, wake, notify }: QueueParts): QueueService {
+export function createQueue ({ engine, backlog, wake, notify }: QueueParts): QueueService {
   const tasks = new Map<string, Task>()
   const periods = new Map<string, number>()
   let sealed = false
@@ -111,7 +111,7 @@ export function createQueue ({ engine, bound, wake, notify }: QueueParts): Queue
 
     async send (name, sent, transaction) {
       const job = createJob(name, sent)
-      await bound.take(job.tenant, transaction)
+      await backlog.take(job.tenant, transaction)
       if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
       const [outcome = 'unknown'] = await insertJobs(transaction, [job], engine.kind === 'postgres' ? 'notifying' : 'waiting')
       // The embedded engine has one connection: later queries run after the transaction. On PostgreSQL the commit notifies.
@@ -130,7 +130,7 @@ export function createQueue ({ engine, bound, wake, notify }: QueueParts): Queue
       )
       return async (sent, row, bytes) => {
         const job = createJob(name, sent)
-        await bound.take(job.tenant)
+        await backlog.take(job.tenant)
         return await batched(own, { job, row, bytes: job.data.length + bytes })
       }
     },

@@ -92,15 +92,12 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      */
     async usage (tenant: Owner, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
+      const stored = sql`coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)`
       const rotated = (condition: ReturnType<typeof sql>) =>
         sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`
       return await db.selectFrom('tenantry.secrets').select([
         sql<number>`(count(*) filter (where ${other}))::float8`.as('others'),
-        sql<
-          number
-        >`coalesce(sum(coalesce(octet_length(value), 0) + coalesce(octet_length(previous_value), 0) + pg_column_size(metadata)) filter (where ${other}), 0)::float8 + ${
-          rotated(sql`e.key <> ${key}`)
-        }::float8`.as('bytes'),
+        sql<number>`coalesce(sum(${stored}) filter (where ${other}), 0)::float8 + ${rotated(sql`e.key <> ${key}`)}::float8`.as('bytes'),
         sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own'),
         sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${rotated(sql`e.key = ${key}`)}::float8`.as('earlier')
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()

@@ -7,8 +7,9 @@ import { sqlStateOf } from '../../lib/database/failures.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { sessionOf } from '../../lib/identity/session-claims.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { ListOwner, Owners } from './owners.js'
 import { isAfter, keptMark, sessionMark, subjectOf } from './sequence.js'
-import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
+import type { ReadRevocations, RevocationStore } from './store.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached lists
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured

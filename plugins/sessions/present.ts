@@ -1,4 +1,4 @@
-/** Callers whose user, session, role or API key ends during their request. */
+/** Refuses writes of a caller whose user, session, role or API key has ended. */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Claims } from '../../lib/expressions/types.js'
@@ -8,8 +8,9 @@ import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey } from '../auth/callers.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { isEnded, listOf } from './list.js'
+import { createOwners, type ListOwner } from './owners.js'
 import { subjectOf } from './sequence.js'
-import { createOwners, createRevocationStore, type ListOwner } from './store.js'
+import { createRevocationStore } from './store.js'
 
 /**
  * Throws `tokenInvalid` if the caller has ended: its API key was deleted or rotated, its token was logged out, or its user was disabled,

@@ -13,9 +13,10 @@ import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
+import type { ListOwner, Owners } from './owners.js'
 import { createRefreshStore, createRefreshToken, readRefreshToken, type RefreshToken, type SessionEnds, type SessionUser, textOf } from './refresh-tokens.js'
 import { endOf, futureIssue, isAfter, keptMark, later, sessionMark, subjectOf, tolerance } from './sequence.js'
-import type { ListOwner, Owners, RevocationStore } from './store.js'
+import type { RevocationStore } from './store.js'
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users
@@ -156,7 +157,7 @@ export function createSessions (
       })
       return
     }
-    if (rows <= maxRows || rows - await store.removeOver(writer, owner, at) <= maxRows) return
+    if (rows <= maxRows || rows - await store.removeExpired(writer, owner, at) <= maxRows) return
     await store.end(writer, owner, everyUser, at, lifeOf(at))
     await writeAudit(writer, {
       tenant,

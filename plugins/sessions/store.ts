@@ -7,7 +7,8 @@ import { type Kysely, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { ListOwner } from './owners.js'
 
 const sweptAfter = 60_000 // ms that rows stay past their end: servers whose clocks differ still agree on the sequence
 
@@ -122,7 +123,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     },
 
     /** Removes expired rows of the owner; returns their number. */
-    async removeOver (writer: SystemTransaction, owner: ListOwner, at: Date): Promise<number> {
+    async removeExpired (writer: SystemTransaction, owner: ListOwner, at: Date): Promise<number> {
       const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner)
         .where('expires_at', '<=', swept(at)).executeTakeFirst()
       return Number(numDeletedRows)
@@ -148,26 +149,4 @@ function base64url (text: string | null): string | null {
 
 function milliseconds (column: ReturnType<typeof sql>) {
   return sql`(extract(epoch from ${column}) * 1000)::bigint`
-}
-
-// Chooses the list that records an ended token: that of the user's tenant, of the platform (empty), or of an identity provider. Anyone
-// can have any number of accounts at a provider. With a separate list their number cannot end the sessions of the platform's own users.
-
-export type ListOwner = Owner | `:${string}`
-
-export type Owners = ReturnType<typeof createOwners>
-
-/** @param providers the names of the external providers, which precede the `sub` of their users */
-export function createOwners (providers: readonly string[]) {
-  const byProvider = new Map(providers.map((name) => [name, `:${name}` as const]))
-  const others = [platformRef, ...byProvider.values()]
-  return {
-    of (user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner {
-      const tenant = tenantOfToken(user)
-      if (tenant !== platformRef) return tenant
-      return byProvider.get(user.sub.slice(0, Math.max(0, user.sub.indexOf(':')))) ?? platformRef
-    },
-    /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
-    concernedBy: (tenant: Owner): readonly ListOwner[] => tenant === platformRef ? others : [tenant]
-  }
 }

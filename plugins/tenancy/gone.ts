@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 
-/** Calls back on every server when a tenant is being deleted, and when it is gone: a later tenant with the id must get nothing of it. */
+/** Calls `forget` on every server when a tenant is being or was deleted: its data must not reach a later tenant with the same id. */
 export function whenGone (app: FastifyInstance, forget: (tenant: Owner) => void): void {
   const { events, tenants, log } = app
 

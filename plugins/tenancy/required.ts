@@ -1,4 +1,4 @@
-/** The tenant and the caller that endpoints of a tenant need. */
+/** The tenant of a request, for endpoints that need one. */
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { TenantId } from '../../lib/identity/tenant-ref.js'

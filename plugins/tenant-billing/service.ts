@@ -6,8 +6,9 @@ import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
-import { type Account, type Accounts, listAll, pageSize, type ProviderPage, type Resource } from './account.js'
+import type { Account, Accounts } from './account.js'
 import { checkUrl, currencies, type Currency, intervalOf, type NewCheckout, type NewProduct } from './input.js'
+import { listAll, pageSize, type ProviderPage, type Resource } from './pages.js'
 import {
   canceledOf, type Checkout,
   checkoutOf, type Customer, customersOf, type Page, type Product, productOf, productsOf, stateOf, type Subscription,

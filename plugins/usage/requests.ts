@@ -196,26 +196,23 @@ export function createCounts (now: () => number, max = maxEntries) {
   }
 
   function remove (day: string, counted: Map<string, Counts>, entries: number): Figures {
-    const figures = {
-      day,
-      tenants: [] as string[],
-      since: [] as (number | null)[],
-      calls: [] as number[],
-      bandwidth: [] as number[],
-      freed: [] as Freed[]
-    }
-    for (const [tenant, { since, calls, bandwidth, freed }] of counted) {
+    const tenants: string[] = []
+    const created: Array<number | null> = []
+    const calls: number[] = []
+    const bandwidth: number[] = []
+    const freed: Freed[] = []
+    for (const [tenant, counts] of counted) {
       if (entries-- === 0) break
       counted.delete(tenant)
       size--
-      if (freed > 0) figures.freed.push({ tenant: tenantRef(tenant), since, amount: freed })
-      if (calls === 0 && bandwidth === 0) continue
-      figures.tenants.push(tenant)
-      figures.since.push(since)
-      figures.calls.push(calls)
-      figures.bandwidth.push(bandwidth)
+      if (counts.freed > 0) freed.push({ tenant: tenantRef(tenant), since: counts.since, amount: counts.freed })
+      if (counts.calls === 0 && counts.bandwidth === 0) continue
+      tenants.push(tenant)
+      created.push(counts.since)
+      calls.push(counts.calls)
+      bandwidth.push(counts.bandwidth)
     }
-    return figures
+    return { day, tenants, since: created, calls, bandwidth, freed }
   }
 
   /**

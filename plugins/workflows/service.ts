@@ -22,13 +22,13 @@ import { definitionText, scopeText } from './serialization.js'
 import { createStatusToken } from './status-token.js'
 import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
 
-/** The name of the job that runs one. */
+/** The name of the job that runs a workflow. */
 export const runTask = 'workflow.run'
 
 /** The amount that one run uses of its user's limit. */
 const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
 
-/** Does the work of one run under the user's limit, which gets the run back if the work fails. Throws `resourceLimit`. */
+/** Counts one run against the user's limit, and gives it back if the work fails. Throws `resourceLimit`. */
 export async function asRun<Result> (
   limits: ResourceLimits | null,
   user: LimitedUser | null,
@@ -55,7 +55,7 @@ export interface NewRun {
   readonly limitedUser?: LimitedUser | null | undefined
   /** The author for the audit log; runs of routes' own workflows are not audited. */
   readonly actor?: Actor | undefined
-  /** The request that starts the run. Its rights are those of the tools of steps. Default: none, steps then call open routes only. */
+  /** The request that starts the run. Steps call tools with its rights. Default: none; steps then call open routes only. */
   readonly request?: RouteCall | undefined
   /** The idempotency key of the request, unless the actor has it. */
   readonly claim?: IdempotencyClaim | undefined

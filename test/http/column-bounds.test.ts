@@ -50,12 +50,12 @@ test("a value outside its column's bounds is rejected with its field", async (t)
   }
   for (const [column, [message, ...values]] of Object.entries(wrong)) {
     for (const value of values) {
-      for (
-        const [target, body, path] of [['POST /parts', { id: 1, [column]: value }, `/body/${column}`], ['POST /parts', [{ id: 1 }, {
-          id: 2,
-          [column]: value
-        }], `/body/1/${column}`], ['PATCH /parts/0', { [column]: value }, `/body/${column}`]] as const
-      ) {
+      const writes = [
+        ['POST /parts', { id: 1, [column]: value }, `/body/${column}`],
+        ['POST /parts', [{ id: 1 }, { id: 2, [column]: value }], `/body/1/${column}`],
+        ['PATCH /parts/0', { [column]: value }, `/body/${column}`]
+      ] as const
+      for (const [target, body, path] of writes) {
         const response = await ask(target, { body })
         refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
         t.match(response.body.details, [{ path, message }])

@@ -4,7 +4,7 @@ import { createServer as createTcpServer } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import type { OutboundAnswer, OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
+import type { OutboundOptions, OutboundRequest, OutboundResponse } from '../../../plugins/outbound/index.js'
 import { testApp } from '../../helpers/app.js'
 import { remote } from '../../helpers/remote.js'
 import { until } from '../../helpers/until.js'
@@ -15,7 +15,7 @@ async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyIn
   return (await testApp(t, { plugins: { outbound: { egress: { allow: ['127.0.0.1'] }, ...options } } })).app
 }
 
-function call (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<OutboundAnswer> {
+function call (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<OutboundResponse> {
   return app.outbound.request({ tenant: 'acme', trusted: false, method: 'GET', url, headers: {}, ...more })
 }
 

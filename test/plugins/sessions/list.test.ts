@@ -2,8 +2,9 @@
 import { test } from 'tap'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createRevocations } from '../../../plugins/sessions/list.js'
+import { createOwners } from '../../../plugins/sessions/owners.js'
 import { subjectOf } from '../../../plugins/sessions/sequence.js'
-import { createOwners, type ReadRevocations } from '../../../plugins/sessions/store.js'
+import type { ReadRevocations } from '../../../plugins/sessions/store.js'
 
 const never = () => {
   throw new Error('the id was not requested')
