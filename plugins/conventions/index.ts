@@ -2,6 +2,7 @@
  * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON bodies. It sets the
  * error handler, the validator and the body parser of its context only. Registering it twice in one context is harmless.
  */
+import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { asksForHome, equip, type Home, sendHome } from '../../lib/http/equip.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
@@ -40,11 +41,19 @@ export default definePlugin<ConventionsOptions>({
     if (pagination !== undefined) app.decorate('pagination', pagination)
     if (!root) return undefined
     const paths = routePathsOf(app)
-    app.setNotFoundHandler((request, reply) => {
+    // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
+    const homeFor = (request: FastifyRequest) => paths.methodsOf(request.url).length === 0 && asksForHome(request) ? home : undefined
+    const faultFor = (request: FastifyRequest): Error => {
       const methods = paths.methodsOf(request.url)
-      // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
-      if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
-      throw methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
+      return methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
+    }
+    app.setNotFoundHandler({
+      // The body stays unread: a request without a route has no bound for it.
+      preParsing: (request, _reply, _payload, done) => homeFor(request) === undefined ? done(faultFor(request)) : done()
+    }, (request, reply) => {
+      const page = homeFor(request)
+      if (page === undefined) throw faultFor(request)
+      return sendHome(reply, page)
     })
   }
 })

@@ -103,6 +103,9 @@ export default definePlugin<CorsOptions>({
     // Its hook runs for its own route, which takes preflights of all paths without their own OPTIONS route.
     await app.register(async (preflights) => {
       const { default: fastifyCors } = await import('@fastify/cors')
+      // The route of @fastify/cors needs no body, so it reads none.
+      preflights.removeAllContentTypeParsers()
+      preflights.addContentTypeParser('*', (_request, _payload, done) => done(null))
       await preflights.register(fastifyCors, {
         delegator (request, done) {
           const { origin } = request.headers

@@ -24,7 +24,7 @@ interface Stalled {
   readonly received: () => string
 }
 
-async function stall (t: Test, origin: string, path: string, headers: Record<string, string>): Promise<Stalled> {
+async function stall (t: Test, origin: string, path: string, headers: Record<string, string>, method = 'POST'): Promise<Stalled> {
   const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
   t.teardown(() => {
     socket.destroy()
@@ -35,7 +35,7 @@ async function stall (t: Test, origin: string, path: string, headers: Record<str
   })
   await once(socket, 'connect')
   const lines = Object.entries({ host: 'x', 'content-type': 'application/json', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
-  socket.write(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
+  socket.write(`${method} ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
   return { socket, received: () => received }
 }
 
@@ -196,4 +196,20 @@ test('a connection that ends before its unread body does not end the process', a
   await closed.opened
   await new Promise((resolve) => setImmediate(resolve))
   t.strictSame(errors, [])
+})
+
+test('the body of a request without a route is not read', async (t) => {
+  const plugins = { 'tenant-config': false }
+  for (const document of [{ routes, plugins }, { routes, cors: { origins: ['https://page.example'] } }]) {
+    const origin = await listen(await testServer(t, document))
+    const requests = [['OPTIONS', '/open'], ['OPTIONS', '/unknown'], ['OPTIONS', '*'], ['POST', '/unknown'], ['PUT', '/open'], ['QUERY', '/open']] as const
+    for (const [method, path] of requests) {
+      for (const type of ['application/json', 'text/plain']) {
+        const { socket, received } = await stall(t, origin, path, { ...chunked, 'content-type': type }, method)
+        socket.write('1\r\n{\r\n')
+        await once(socket, 'data')
+        t.match(received(), /^HTTP\/1\.1 40[45] [^]*"code":"TENANTRY_(?:NOT_FOUND|METHOD_NOT_ALLOWED)"/, `${method} ${path} ${type}`)
+      }
+    }
+  }
 })
