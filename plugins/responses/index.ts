@@ -75,6 +75,7 @@ const errorResponse = 2048 // bytes; a refusal must always fit
 const streamBytes = 131_072 // bytes that a stream, such as a file, has in memory for a slow reader
 const retryAfter = 1 // s
 
+const form = /^multipart\/form-data\s*(?:;|$)/i
 const smallBody = 16_384 // bytes of a request body that is not counted
 const maxBodies = 67_108_864 // bytes of the request bodies of an account, until the end of their requests
 
@@ -170,7 +171,7 @@ function bodySize (request: FastifyRequest): number {
   if (encoding === undefined && (length === undefined || Number(length) <= smallBody)) return 0
   // Fastify creates `request.routeOptions` at each access.
   const { bodyLimit = 0, config } = request.routeOptions
-  if (config.streamsBody === 'any' || (config.streamsBody === 'form' && type?.startsWith('multipart/') === true)) return 0
+  if (config.streamsBody === 'any' || (config.streamsBody === 'form' && form.test(type ?? ''))) return 0
   return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
 }
 

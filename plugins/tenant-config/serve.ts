@@ -96,7 +96,7 @@ export async function serveTenantRoutes (
     own.route({
       method: ['GET', 'DELETE', 'POST', 'PUT', 'PATCH'],
       url: '/*',
-      config: { access: 'open', openapi: false, tenantInQuery: true, fallback: true },
+      config: { access: 'open', openapi: false, tenantInQuery: true, fallback: true, streamsBody: 'form' },
       onRequest (request, reply, done) {
         const { tenant } = request
         if (tenant === null) return reply.callNotFound()
