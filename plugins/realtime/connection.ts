@@ -293,12 +293,13 @@ export function serveConnection (
     unread.push(text)
     takeUnread()
   })
-  // Pongs take memory too.
+  // The response to a ping takes memory. A pong between the fragments of a message keeps the network's buffers of both in memory.
   socket.on('ping', () => {
     count()
   })
   socket.on('pong', () => {
     connection.isAlive = true
+    count()
   })
   socket.on('close', () => {
     release()

@@ -13,6 +13,8 @@ import { chooseProtocol } from './identity.js'
 import { closeCodes } from './types.js'
 
 const pingMs = 30_000
+const maxFragments = 64 // of a message; each keeps a buffer of the network, of up to 64 KB, in memory
+const maxBufferedChunks = 1024 // of the network, of a frame that has not arrived completely
 const maxAnonymous = 10_000 // sockets that have not sent a token yet
 const maxAnonymousOfAddress = 1000 // so that one address does not keep out all others
 const spreadMs = 5000 // ms over which clients reconnect after a stop
@@ -121,7 +123,7 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
   const earlier = new Set(server.listeners('upgrade'))
   const { default: websocket } = await import('@fastify/websocket')
   await group.register(websocket, {
-    options: { maxPayload, perMessageDeflate: false, handleProtocols: chooseProtocol },
+    options: { maxPayload, maxFragments, maxBufferedChunks, perMessageDeflate: false, handleProtocols: chooseProtocol },
     // The default handler would end the socket before the close frame is sent.
     errorHandler (error, _socket, request) {
       request.log.debug({ err: error }, 'a websocket failed')

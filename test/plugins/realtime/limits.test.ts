@@ -307,3 +307,16 @@ test('one large change for many clients that do not read is bounded, and clients
   await until('the others have it', () => changes().filter((count) => count === 2).length === left)
   t.equal(app.realtime.connections, left)
 })
+
+test('a message has at most 64 fragments, and pongs between them count as messages', async (t) => {
+  const { connect: join } = await open(t)
+  const whole = await join('acme')
+  const fragments = ['{"type":"ping","ref":1', ...Array<string>(62).fill(' '), '}']
+  for (const [index, fragment] of fragments.entries()) whole.socket.send(fragment, { fin: index === 63 })
+  t.match(await whole.next(), { type: 'pong', ref: 1 })
+  for (let count = 0; count < 65; count++) whole.socket.send('x', { fin: false })
+  t.equal((await whole.closed).code, 1008)
+  const pongs = await join('acme')
+  for (let count = 0; count < 200 && pongs.socket.readyState === 1; count++) pongs.socket.pong('x'.repeat(125))
+  t.equal((await pongs.closed).code, 4429)
+})
