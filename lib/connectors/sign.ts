@@ -2,7 +2,7 @@
 import { createHmac, randomUUID } from 'node:crypto'
 import { failure } from '../errors.js'
 
-const maxSecret = 1000 // characters
+export const maxSecret = 1000 // characters
 
 /**
  * The headers that sign a body: `webhook-id`, `webhook-timestamp` and `webhook-signature`. The secret is `whsec_<base64>`, or its own bytes

@@ -153,6 +153,9 @@ export function webhookSecretPlace (tenant: Owner): SecretPlace {
   return { tenant, key: 'webhooks/secret', version: 1 }
 }
 
+/** Bytes of an encrypted callback. Longer ones, which earlier versions stored, have a secret that cannot sign. */
+export const maxCallback = 100_000
+
 /** Address and secret of a callback, as JSON. */
 export function callbackPlace (tenant: Owner, delivery: string): SecretPlace {
   return { tenant, key: `webhooks/callback/${delivery}`, version: 1 }

@@ -3,7 +3,7 @@ import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import {
-  callbackPlace, headerLength, idempotencyPlace, mfaPlace, type SecretCipher, type SecretPlace,
+  callbackPlace, headerLength, idempotencyPlace, maxCallback, mfaPlace, type SecretCipher, type SecretPlace,
   SecretUnreadable, webhookSecretPlace
 } from './cipher.js'
 
@@ -109,8 +109,8 @@ const tables: readonly ValueTable[] = [
     name: 'tenantry.webhook_deliveries',
     key: { id: 'uuid' },
     values: { sealed: (tenant, { id }) => callbackPlace(tenant, String(id)) },
-    // The condition of an index.
-    only: 'sealed is not null'
+    // Implies the condition of an index.
+    only: `octet_length(sealed) <= ${maxCallback}`
   },
   {
     name: 'tenantry.idempotency_keys',

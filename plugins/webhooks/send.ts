@@ -18,6 +18,8 @@ import type { Attempt, Ending } from './store.js'
 import type { SubscriberDirectory } from './subscribers.js'
 
 const loop = `${maxDepth} webhooks led to this event: they start each other`
+const tooLong = 'the address or the secret of the callback is too long'
+const notDeclared = 'the document no longer has a webhook with this name'
 const gone = 410 // the receiver wants no further deliveries (Standard Webhooks)
 
 export interface SenderParts {
@@ -81,7 +83,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
     if (depth >= maxDepth && source === '') return failedPermanently(null, loop)
     try {
       const target = await targetOf(attempt)
-      if (target === null) return failedPermanently(null, 'the document no longer has a webhook with this name')
+      if (target === null) return failedPermanently(null, attempt.endpoint === '' ? tooLong : notDeclared)
       if (typeof target === 'string') return failed(null, target)
       const { url, secret, trusted } = target
       const body = bodyOf(attempt)

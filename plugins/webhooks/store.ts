@@ -8,6 +8,7 @@ import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { maxCallback } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
 
 /** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
@@ -28,6 +29,7 @@ export interface Attempt {
   readonly source: string
   /** The `name` of the webhook; empty for a callback. */
   readonly endpoint: string
+  /** null for the webhook of a document, and for a callback that is too long. */
   readonly sealed: Buffer | null
   /** 1 for the first. */
   readonly attempts: number
@@ -116,7 +118,8 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
         where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
       ) either limit ${tenants.room}::int
     ), taken as (
-      update tenantry.webhook_deliveries d set next_attempt_at = now() + ${leaseMs} * interval '1 ms', holder = ${holder}::uuid, attempts = attempts + 1
+      update tenantry.webhook_deliveries d set next_attempt_at = now() + ${leaseMs} * interval '1 ms', holder = ${holder}::uuid, attempts = attempts + 1,
+        sealed = case when octet_length(d.sealed) <= ${maxCallback} then d.sealed end
       from chosen where d.id = chosen.id
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )

@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import { faultOfUrl } from '../../lib/connectors/outbound-webhook.js'
+import { maxSecret } from '../../lib/connectors/sign.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isFailure } from '../../lib/errors.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -81,6 +82,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
   if (secret !== null && (typeof secret !== 'string' || secret === '' || secret.includes('{{'))) {
     return refuse('the secret of `webhookOnComplete` does not exist or has expired')
   }
+  if (secret !== null && secret.length > maxSecret) return refuse('the secret of `webhookOnComplete` is too long')
   return { url, secret, trusted: callback.trusted }
 }
 

@@ -249,3 +249,30 @@ test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sen
   t.notOk((await testApp(t, { engine, plugins: { webhooks: off } })).app.hasDecorator('webhooks'))
   await t.rejects(testApp(t, { engine, plugins: { webhooks: { ...off, webhooks: [to(hears)] } } }), /SECRETS_MASTER_KEY is missing/)
 })
+
+test('a stored callback that is too long fails without an attempt, and its text is not read', async (t) => {
+  const engine = await postgresSection(t)
+  const hears = await receiver(t)
+  const before = await open(t, engine, { tenants: { acme: [] }, deliver: false })
+  const { app } = before
+  await app.db.transaction().execute((transaction) =>
+    app.webhooks.callback(transaction, {
+      tenant: tenantRef('acme'),
+      url: `${hears.origin}/done`,
+      secret: secretText('x'.repeat(200_000), 'a signing secret'),
+      trusted: false,
+      type: 'workflow.completed',
+      data: { value: 'run' },
+      subject: 'run',
+      at: new Date()
+    })
+  )
+  const keys = masterKeys(makeMasterKey().key, [parseMasterKey(testMasterKey, 'SECRETS_MASTER_KEY')])
+  t.match(await rekeySecrets(app.db, createSecretCipher(keys)), { moved: 0, unreadable: { length: 0 }, unfinished: false })
+  await app.close()
+  const { app: sends } = await open(t, engine, { tenants: { acme: [] } })
+  const stored = () => sends.db.selectFrom('tenantry.webhook_deliveries').select(['status', 'last_error as error', 'sealed']).execute()
+  await until('it has ended, or will be tried again', async () => (await stored())[0]?.error !== null)
+  t.strictSame(await stored(), [{ status: 'failed', error: 'the address or the secret of the callback is too long', sealed: null }])
+  t.strictSame(hears.requests, [])
+})

@@ -419,7 +419,12 @@ async function isOfTheDocument (t: Test): Promise<void> {
         steps: [{ ...insert('write', ''), table: 'passing', data: {} }],
         webhookOnComplete: 'https://example.com/{{input.path}}'
       },
-      { id: 'long', steps: [insert('write', 'long')], webhookOnComplete: `https://example.com/${'{{input.path}}'.repeat(100)}` }
+      { id: 'long', steps: [insert('write', 'long')], webhookOnComplete: `https://example.com/${'{{input.path}}'.repeat(100)}` },
+      {
+        id: 'copies',
+        steps: [insert('write', 'copies')],
+        webhookOnComplete: { url: 'https://example.com/{{input.path}}', secret: '{{input.text}}{{input.text}}' }
+      }
     ],
     routes: [{
       method: 'post',
@@ -429,7 +434,7 @@ async function isOfTheDocument (t: Test): Promise<void> {
     }]
   })
   const { body: { data: listed } } = await ask('GET /agent/workflows', { token: users.anna })
-  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, {
+  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, { id: 'copies' }, {
     id: 'guarded',
     source: 'platform'
   }])
@@ -438,6 +443,8 @@ async function isOfTheDocument (t: Test): Promise<void> {
   const greet = await start({ ref: 'greet' })
   const gone = await start({ ref: 'gone', input: { path: 'gone' } })
   const long = await start({ ref: 'long', input: { path: 'x'.repeat(500_000) } })
+  const copies = await start({ ref: 'copies', input: { path: 'copies', text: 'x'.repeat(501) } })
+  const signed = await start({ ref: 'copies', input: { path: 'signed', text: 'x'.repeat(500) } })
   await run('drop table passing')
   const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', {
     token: users.anna,
@@ -454,10 +461,12 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.match(await ended(String(workflowId)), { status: 'completed', result: { title: 'route x seven anna' } })
   t.match(await ended(gone), { status: 'failed', error: { code: 'TENANTRY_SCHEMA_CHANGED' } })
   t.match(await ended(long), { status: 'completed' }, 'its end is not announced, since no address is that long')
+  t.match(await ended(copies), { status: 'completed' }, 'its end is not announced, since no secret is that long')
+  t.match(await ended(signed), { status: 'completed' })
   t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{
     url: 'https://example.com/done',
     type: 'workflow.completed'
-  }, { url: 'https://example.com/gone', type: 'workflow.failed' }])
+  }, { url: 'https://example.com/gone', type: 'workflow.failed' }, { url: 'https://example.com/signed', type: 'workflow.completed' }])
   const rows = JSON.stringify([
     await run('select * from tenantry.workflow_runs'),
     await run('select * from tenantry.webhook_deliveries'),
