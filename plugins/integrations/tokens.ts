@@ -10,6 +10,7 @@ import { lruOptions } from '../../lib/cache/lru-options.js'
 import { isOwned } from '../../lib/connectors/credentials.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
 import { noActor } from '../../lib/database/audit.js'
+import { isOutage } from '../../lib/database/failures.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
@@ -23,6 +24,7 @@ const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is
 const renewalMs = 30_000 // that a call waits for another process
 const propagationMs = 2000 // until every process knows a stored secret
 const pollMs = 100
+const unstoredMs = 10_000 // after which a token that an outage kept from being stored is renewed, and then stored
 
 export type Tokens = ReturnType<typeof createTokens>
 
@@ -145,11 +147,10 @@ export function createTokens (app: FastifyInstance, now: () => number) {
         const used = await currentOf(subject)
         const granted = await ask(subject, used)
         const renewAt = dueOf(granted)
-        // Before the token itself, so that its readers know its due time.
+        // Noted before the token itself is stored, so that its readers know its due time.
         const noted = { tokenHash: tokenHash(granted.access), renewAt: renewAt === null ? null : new Date(renewAt) }
-        await leases.note(owner, key, holder, noted)
-        await store(subject, owner, used, granted)
-        due.set(subject.id, { access: granted.access, at: renewAt ?? Infinity })
+        const isLate = await store(subject, owner, used, granted, () => leases.note(owner, key, holder, noted))
+        due.set(subject.id, { access: granted.access, at: Math.min(renewAt ?? Infinity, isLate ? now() + unstoredMs : Infinity) })
         return granted.access
       } finally {
         // Otherwise it expires: a token that was granted is still good.
@@ -207,16 +208,24 @@ export function createTokens (app: FastifyInstance, now: () => number) {
 
   /**
    * The refresh token first: without it nothing can be renewed; without the access token, another renewal follows. Stores nothing if the
-   * tenant has changed or deleted the tokens that the renewal used.
+   * tenant has changed or deleted the tokens that the renewal used. Whether an outage kept the tokens in memory.
    */
-  async function store (subject: Subject, owner: Owner, used: Current, { access, refresh }: GrantedToken): Promise<void> {
+  async function store (
+    subject: Subject,
+    owner: Owner,
+    used: Current,
+    { access, refresh }: GrantedToken,
+    note: () => Promise<void>
+  ): Promise<boolean> {
     const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
-    const before = await currentOf(subject)
-    if (!isSame(before, used)) return
-    let stored = await storedOf(subject)
     // The one in use may be newer than the stored one.
-    const renewed = subject.oauth2.refreshToken === null ? null : refresh ?? before.refresh
+    const renewed = subject.oauth2.refreshToken === null ? null : refresh ?? used.refresh
+    let stored = kept.get(id)?.instead ?? used
+    // From here on every failure keeps the tokens: the grant has used up the refresh token.
     try {
+      await note()
+      if (!isSame(await currentOf(subject), used)) return false
+      stored = await storedOf(subject)
       const service = secrets()
       if (renewed !== null && renewed !== stored.refresh) {
         await service?.put(owner, { key: refreshTokenKey, value: renewed }, noActor)
@@ -224,10 +233,12 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       }
       await service?.put(owner, { key: accessTokenKey, value: access }, noActor)
       kept.delete(id)
+      return false
     } catch (err) {
       log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
       // For example beyond the plan: this process continues with the token in memory, as long as the tenant exists.
       if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed, instead: stored })
+      return isOutage(err)
     }
   }
 

@@ -261,6 +261,28 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 3)
   })
 
+  await t.test('a replaced refresh token survives a failure of the database after the grant, and is stored when the database works', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'weyland', name: 'Weyland', plan: 'pro' })
+    await storeClient(first, 'weyland', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    await sql`create function tenantry.refuse_note() returns trigger language plpgsql as $$
+      begin raise 'the disk is full' using errcode = 'disk_full'; end $$`.execute(first.db)
+    await sql`create trigger refuse_note before update on tenantry.oauth_tokens for each row
+      when (new.tenant_id = 'weyland' and new.token_hash is distinct from old.token_hash) execute function tenantry.refuse_note()`
+      .execute(first.db)
+    t.same(await run(first, 'weyland', crm(state)), hello)
+    t.same(await run(first, 'weyland', crm(state)), hello)
+    t.equal(state.grants.length, 1, 'the token is in memory')
+    await sql`drop function tenantry.refuse_note() cascade`.execute(first.db)
+    now += 10_000
+    t.same(await run(first, 'weyland', crm(state)), hello)
+    t.equal(await first.secrets.get('weyland', 'CRM_ACCESS'), state.valid)
+    t.equal(await first.secrets.get('weyland', 'CRM_REFRESH'), state.refresh)
+    state.valid = 'a token that the service has revoked'
+    t.same(await run(second, 'weyland', crm(state)), hello, 'another server renews with it')
+    t.equal(state.reused, 0)
+  })
+
   await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
     const state = await service(t)
     await storeClient(first, 'umbrella', { CRM_ACCESS: 'an old token', CRM_REFRESH: 'one that nobody gave' })
