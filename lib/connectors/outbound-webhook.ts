@@ -3,6 +3,7 @@ import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { TemplateSource } from '../expressions/types.js'
+import { isStorable, unstorableText } from '../json/storable.js'
 import type { OutboundWebhook } from '../schema/webhook.js'
 import { kindsOf } from '../webhooks/events.js'
 
@@ -45,6 +46,8 @@ export function compileOutboundWebhook (
 /** The fault of a webhook's address; null if it is valid. */
 export function faultOfUrl (text: unknown): string | null {
   if (typeof text === 'string' && text.length > maxUrl) return `expected at most ${maxUrl} characters`
+  // The parser encodes such a character, and the text itself keeps it.
+  if (typeof text === 'string' && !isStorable(text)) return unstorableText
   if (typeof text !== 'string' || !URL.canParse(text)) return 'expected an absolute URL'
   const { protocol, username, password } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'expected an http or https URL'

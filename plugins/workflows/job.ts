@@ -125,6 +125,17 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     return addressOf(workflow.callback, scope, log)
   }
 
+  /** For the last attempt, since a callback that cannot be stored must not keep the run open. */
+  async function endAnyway (run: TakenRun, ended: EndedRun, signal: AbortSignal, log: FastifyBaseLogger): Promise<void> {
+    try {
+      await end(run, ended, signal)
+    } catch (error) {
+      if (ended.address === null || signal.aborted || error instanceof Interrupted) throw error
+      log.error({ err: error }, 'the callback at the end of a workflow is not sent: it cannot be stored')
+      await end(run, { ...ended, address: null }, signal)
+    }
+  }
+
   return {
     /** Rejects if the run has not ended: the job is then tried again. */
     async handle ({ id, tenant, attempt, signal }: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void> {
@@ -143,7 +154,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
           log.error({ err: error }, 'a workflow was abandoned')
           return { end: failed(tooOften), address: null, depth: 0 }
         })
-        await end(run, ended, over)
+        await (attempt > maxAttempts ? endAnyway(run, ended, over, log) : end(run, ended, over))
       } catch (error) {
         held.release()
         if (error instanceof NoRoom) await sleep(noRoomMs, undefined, { signal: over }).catch(() => {})
@@ -161,8 +172,9 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
       if (run === undefined) return
       // If even reading the run crashed a process, it ends without its callback.
       const isReadable = lost <= maxLost
-      const address = isReadable ? await storedAddress(run, app.log.child({ task: runTask, workflowId: id, tenant })) : null
-      await end(run, { end: failed(endedProcesses), address, depth: isReadable ? readDepth(run) : 0 }, signal)
+      const log = app.log.child({ task: runTask, workflowId: id, tenant })
+      const address = isReadable ? await storedAddress(run, log) : null
+      await endAnyway(run, { end: failed(endedProcesses), address, depth: isReadable ? readDepth(run) : 0 }, signal, log)
     },
 
     /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */

@@ -444,6 +444,7 @@ async function isOfTheDocument (t: Test): Promise<void> {
   const gone = await start({ ref: 'gone', input: { path: 'gone' } })
   const long = await start({ ref: 'long', input: { path: 'x'.repeat(500_000) } })
   const copies = await start({ ref: 'copies', input: { path: 'copies', text: 'x'.repeat(501) } })
+  const unstorable = await start({ ref: 'copies', input: { path: '\u0000', text: 'x' } })
   const signed = await start({ ref: 'copies', input: { path: 'signed', text: 'x'.repeat(500) } })
   await run('drop table passing')
   const { status, body: { workflowId, statusUrl } } = await ask('POST /orders/x', {
@@ -462,6 +463,7 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.match(await ended(gone), { status: 'failed', error: { code: 'TENANTRY_SCHEMA_CHANGED' } })
   t.match(await ended(long), { status: 'completed' }, 'its end is not announced, since no address is that long')
   t.match(await ended(copies), { status: 'completed' }, 'its end is not announced, since no secret is that long')
+  t.match(await ended(unstorable), { status: 'completed' }, 'nor if the address has a NUL')
   t.match(await ended(signed), { status: 'completed' })
   t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{
     url: 'https://example.com/done',
@@ -502,6 +504,32 @@ test('a run ends if its result is longer in the event than in the database', asy
   t.match(await query("select data from tenantry.webhook_events where tenant_id = 'a'"), [{
     data: { status: 'completed', result: null, truncated: true }
   }])
+})
+
+test('a run whose callback cannot be stored ends without it after 20 attempts, and its event is sent', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t)
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const document: TestDocument = {
+    tables,
+    workflows: [{ id: 'called-back', steps: [insert('write', 'x')], webhookOnComplete: 'https://example.com/unstorable' }],
+    webhooks: [{ name: 'ends', url: 'https://example.com/ends', events: ['workflow.*'] }]
+  }
+  const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine, tenants: ['a'] })
+  const response = await caller(t, sender, { token: users.anna })('POST /agent/workflow/run', { body: { ref: 'called-back' } })
+  t.equal(response.status, 202, response.text)
+  await query(`create function tenantry.refuse_callback() returns trigger language plpgsql as $$
+    begin raise 'a value that cannot be stored' using errcode = 'character_not_in_repertoire'; end $$`)
+  await query(`create trigger refuse_callback before insert on tenantry.webhook_deliveries for each row
+    when (new.url like '%unstorable') execute function tenantry.refuse_callback()`)
+  await query("update tenantry_queue.job set retry_count = 20 where task = 'workflow.run'")
+  await testServer(t, document, { engine })
+  const runs = () => query('select status, attempt from tenantry.workflow_runs')
+  await until('the run has ended, or is tried again', async () => {
+    const failures = await query('select from tenantry_queue.job where output is not null')
+    return failures.length > 0 || (await runs())[0]?.['status'] === 'failed'
+  })
+  t.match(await runs(), [{ status: 'failed', attempt: 1 }])
+  t.match(await query('select type from tenantry.webhook_events'), [{ type: 'workflow.failed' }])
 })
 
 test('without the group there are no endpoints, and routes still start runs', async (t) => {
