@@ -5,6 +5,7 @@ import type { EngineLog } from './engine.js'
 import { isOutage } from './failures.js'
 
 const outagePauseMs = 1000 // ms until a lost or busy database is polled again
+const shortBusy = 5 // failed polls in a row after which a busy database is logged
 const faultPauseMs = 5000 // ms after any other failure, such as missing migrations
 
 interface PollerParts {
@@ -24,6 +25,7 @@ export function createPoller ({ poll, signal, log, messages }: PollerParts) {
   let woken = false
   let wakeUp = () => {}
   let warned = false
+  let failures = 0
 
   /** There may be work. */
   function wake (): void {
@@ -38,8 +40,10 @@ export function createPoller ({ poll, signal, log, messages }: PollerParts) {
         const pause = await poll()
         if (warned) log.info({}, messages.again)
         warned = false
+        failures = 0
         if (!woken && pause > 0) await idle(pause)
       } catch (error) {
+        failures++
         failed(error)
         await sleep(isOutage(error) ? outagePauseMs : faultPauseMs, undefined, { ref: false, signal }).catch(() => {})
       }
@@ -60,8 +64,8 @@ export function createPoller ({ poll, signal, log, messages }: PollerParts) {
 
   /** Logs the error, once until a poll succeeds. */
   function failed (error: unknown): void {
-    // A busy database is reported by the affected request.
-    if (warned || isFailure(error, 'databaseBusy')) return
+    // A short shortage is reported by the affected request. A worker has no requests.
+    if (warned || (failures < shortBusy && isFailure(error, 'databaseBusy'))) return
     warned = true
     log.warn({ err: error }, messages.failed)
   }

@@ -71,7 +71,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
     signal: draining.signal,
     log,
     messages: {
-      failed: 'jobs do not run: the database cannot be reached, or is not migrated. Retrying',
+      failed: 'jobs do not run: the database cannot be reached, is too busy, or is not migrated. Retrying',
       again: 'jobs are run again'
     }
   })

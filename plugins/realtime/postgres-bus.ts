@@ -44,7 +44,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     signal: ending.signal,
     log,
     messages: {
-      failed: 'messages of rooms do not reach this process: the database cannot be reached, or is not migrated. Retrying',
+      failed: 'messages of rooms do not reach this process: the database cannot be reached, is too busy, or is not migrated. Retrying',
       again: 'messages of rooms arrive again'
     }
   })

@@ -60,7 +60,7 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
     signal: ending.signal,
     log,
     messages: {
-      failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. Retrying',
+      failed: 'changes of rows are not sent: the database cannot be reached, is too busy, or is not migrated. Retrying',
       again: 'changes of rows are sent again'
     }
   })

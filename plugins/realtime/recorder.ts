@@ -55,7 +55,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     signal: ending.signal,
     log,
     messages: {
-      failed: 'watches cannot begin: the database cannot be reached, or is not migrated. Retrying',
+      failed: 'watches cannot begin: the database cannot be reached, is too busy, or is not migrated. Retrying',
       again: 'watches begin again'
     }
   })

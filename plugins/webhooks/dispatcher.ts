@@ -53,7 +53,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     signal: draining.signal,
     log,
     messages: {
-      failed: 'webhooks are not sent: the database cannot be reached, or is not migrated. Retrying',
+      failed: 'webhooks are not sent: the database cannot be reached, is too busy, or is not migrated. Retrying',
       again: 'webhooks are sent again'
     }
   }

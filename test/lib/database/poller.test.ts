@@ -48,7 +48,7 @@ t.test('a wake during a poll causes another poll', async () => {
   await poller.ended()
 })
 
-t.test('an outage is logged once, and a busy database is not logged', async (t) => {
+t.test('an outage is logged once, and a short time of a busy database is not logged', async (t) => {
   const { poller, ending, state, logged } = polled([databaseBusy(), databaseUnavailable()])
   poller.start()
   await until('the busy poll', async () => state.looks === 1)
@@ -63,6 +63,20 @@ t.test('an outage is logged once, and a busy database is not logged', async (t) 
   ending.abort()
   await poller.ended()
   t.equal(state.looks, 2)
+})
+
+t.test('a database that stays busy is logged once, since a worker has no requests that report it', async (t) => {
+  const { poller, ending, state, logged } = polled(Array.from({ length: 6 }, () => databaseBusy()))
+  poller.failed(databaseBusy())
+  poller.start()
+  await until('the fourth poll', async () => state.looks === 4)
+  t.same(logged, [])
+  await until('the poll that finds it free', async () => state.looks === 7)
+  t.same(logged, ['it fails', 'it is done again'])
+  poller.failed(databaseBusy())
+  t.same(logged, ['it fails', 'it is done again'], 'and a short time after it is not logged')
+  ending.abort()
+  await poller.ended()
 })
 
 t.test('a recovery is logged, and so is the next failure', async (t) => {
