@@ -3,8 +3,8 @@ import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import { ExactNumber } from '../../json/exact-number.js'
 import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
+import { sizeOf } from './code-points.js'
 import type { Budget } from './frame.js'
-import { sizeOf } from './strings.js'
 import { bytes, chargeDigits, doubleOf, type Functions, int, isList, isMap, keysOf, NotComputable, refuse, text, typeOf } from './values.js'
 
 const truths: ReadonlyMap<string, boolean> = new Map([

@@ -1,25 +1,26 @@
 /** Methods of texts and of lists of texts. */
-import { lengthOf } from '../../json/plain-value.js'
+import { characterAt, isWithoutPairs, unitAfter, unitsAt } from './code-points.js'
 import type { Budget } from './frame.js'
 import { type Functions, int, isList, NotComputable, refuse, text } from './values.js'
 
 /** For each part of a split text: a reference, and a header with a position in the whole or a copy of a few characters. */
 const partBytes = 48
 
-/** Two characters change their case in one step: characters beyond Latin need a table. */
+/** Two characters change their case in one step. */
 const caseShift = 1
 
-/** One step scans eight characters for halves of pairs. */
-const pairShift = 3
+/** The bit in which a small letter of ASCII differs from its capital. */
+const caseBit = 0x20
+const letters = 26
 
 export const stringMethods: Functions = {
   'contains/2': (budget, value, other) => firstOf(text(value), text(other), budget) !== -1,
-  'indexOf/2': (budget, value, other) => BigInt(firstOf(text(value), text(other), budget)),
-  'indexOf/3': (budget, value, other, from) =>
-    text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).first(text(value), index(from, text(value).length - 1))),
-  'lastIndexOf/2': (budget, value, other) => BigInt(new Finder(text(other), budget).last(text(value), text(value).length)),
+  'indexOf/2': (budget, value, other) => characterAt(text(value), firstOf(text(value), text(other), budget), budget),
+  'indexOf/3': (budget, value, other, from) => search(text(value), text(other), from, budget, (finder, at) => finder.first(text(value), at)),
+  'lastIndexOf/2': (budget, value, other) =>
+    characterAt(text(value), new Finder(text(other), budget).last(text(value), text(value).length), budget),
   'lastIndexOf/3': (budget, value, other, from) =>
-    text(other) === '' ? int(from) : BigInt(new Finder(text(other), budget).last(text(value), index(from, text(value).length - 1))),
+    search(text(value), text(other), from, budget, (finder, at) => finder.last(text(value), at)),
   'startsWith/2': (budget, value, other) => {
     budget.scan(text(other).length)
     return text(value).startsWith(text(other))
@@ -28,16 +29,15 @@ export const stringMethods: Functions = {
     budget.scan(text(other).length)
     return text(value).endsWith(text(other))
   },
-  'lowerAscii/1': (budget, value) => changeCase(text(value), budget, (from) => from.toLowerCase()),
-  'upperAscii/1': (budget, value) => changeCase(text(value), budget, (from) => from.toUpperCase()),
+  'lowerAscii/1': (budget, value) => changeCase(text(value), budget, 'A', (from) => from.toLowerCase()),
+  'upperAscii/1': (budget, value) => changeCase(text(value), budget, 'a', (from) => from.toUpperCase()),
   'trim/1': (budget, value) => {
     budget.allocate(partBytes)
     budget.scan(text(value).length)
     return text(value).trim()
   },
-  'substring/2': (budget, value, start) => slice(text(value), index(start, text(value).length), text(value).length, budget),
-  'substring/3': (budget, value, start, end) =>
-    slice(text(value), index(start, text(value).length), index(end, text(value).length), budget),
+  'substring/2': (budget, value, start) => slice(text(value), int(start), undefined, budget),
+  'substring/3': (budget, value, start, end) => slice(text(value), int(start), int(end), budget),
   'split/2': (budget, value, separator) => split(text(value), text(separator), Infinity, budget),
   'split/3': (budget, value, separator, limit) => {
     const most = int(limit)
@@ -48,32 +48,41 @@ export const stringMethods: Functions = {
   'join/2': (budget, list, separator) => join(list, text(separator), budget)
 }
 
-/** Characters (code points) of a text. */
-export function sizeOf (value: string, budget: Budget): bigint {
-  budget.spend(1 + (value.length >>> pairShift))
-  return BigInt(lengthOf(value))
+/** `find` searches from a unit on. */
+function search (value: string, other: string, from: unknown, budget: Budget, find: (finder: Finder, at: number) => number): bigint {
+  if (other === '') return int(from)
+  const at = within(Number(int(from)), Infinity)
+  budget.scan(Math.min(at, value.length))
+  const unit = within(unitAfter(value, 0, at, budget), value.length - 1)
+  return characterAt(value, find(new Finder(other, budget), unit), budget)
 }
 
-function index (value: unknown, most: number): number {
-  const at = int(value)
-  if (at < 0n || at > most) throw new NotComputable('the index is out of range')
-  return Number(at)
+function within (index: number, most: number): number {
+  if (!(index >= 0 && index <= most)) throw new NotComputable('the index is out of range')
+  return index
 }
 
-function slice (value: string, start: number, end: number, budget: Budget): string {
-  if (end < start) throw new NotComputable('the index is out of range')
+function slice (value: string, start: bigint, end: bigint | undefined, budget: Budget): string {
   budget.allocate(partBytes)
   budget.scan(value.length)
-  return value.slice(start, end)
+  const from = within(unitAfter(value, 0, within(Number(start), Infinity), budget), value.length)
+  if (end === undefined) return value.slice(from)
+  return value.slice(from, within(unitAfter(value, from, within(Number(end - start), Infinity), budget), value.length))
 }
 
-function changeCase (value: string, budget: Budget, change: (value: string) => string): string {
+/** Changes the letters of ASCII from `first` on. `change` may change others too. */
+function changeCase (value: string, budget: Budget, first: 'a' | 'A', change: (value: string) => string): string {
   budget.spend(value.length >>> caseShift)
   budget.allocateText(value.length)
-  const changed = change(value)
-  // Some letters become two or three.
-  if (changed.length > value.length) budget.allocateText(changed.length - value.length)
-  return changed
+  if (Buffer.byteLength(value) === value.length) return change(value)
+  budget.allocateText(value.length)
+  const units = Buffer.from(value, 'utf16le')
+  const least = first.charCodeAt(0)
+  for (let low = 0; low < units.length; low += 2) {
+    const code = units[low]!
+    if (code >= least && code < least + letters && units[low + 1] === 0) units[low] = code ^ caseBit
+  }
+  return units.toString('utf16le')
 }
 
 function split (value: string, separator: string, limit: number, budget: Budget): string[] {
@@ -94,13 +103,23 @@ function split (value: string, separator: string, limit: number, budget: Budget)
   }
 }
 
-/** Surrogate pairs are split, as in JavaScript. */
 function splitCharacters (value: string, limit: number, budget: Budget): string[] {
   const count = Math.min(value.length, limit)
   budget.allocate(partBytes * (count + 1))
   budget.spend(count)
+  if (!isWithoutPairs(value.slice(0, count))) return splitPairs(value, limit)
   if (count === value.length) return value.split('')
   return [...value.slice(0, count - 1).split(''), value.slice(count - 1)]
+}
+
+function splitPairs (value: string, limit: number): string[] {
+  const parts: string[] = []
+  for (let start = 0; start < value.length;) {
+    const end = parts.length + 1 < limit ? start + unitsAt(value, start) : value.length
+    parts.push(value.slice(start, end))
+    start = end
+  }
+  return parts
 }
 
 function join (list: unknown, separator: string, budget: Budget): string {

@@ -230,6 +230,70 @@ t.test('faults contain the position and a correction', async (t) => {
   t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field with this name')
 })
 
+t.test('functions of texts count characters, and never cut one in two', async (t) => {
+  const body = { text: '😀b😀ä😀', other: '😀' }
+  for (
+    const [text, expected] of [
+      ['size(body.text)', 5],
+      ['body.text.substring(0, 1)', '😀'],
+      ['body.text.substring(1)', 'b😀ä😀'],
+      ['body.text.substring(1, 4)', 'b😀ä'],
+      ['body.text.substring(0, size(body.text) - 1)', '😀b😀ä'],
+      ['body.text.substring(5)', ''],
+      ['body.text.substring(2, 2)', ''],
+      ['body.text.indexOf("ä")', 3],
+      ['body.text.indexOf(body.other, 1)', 2],
+      ['body.text.indexOf(body.other, 3)', 4],
+      ['body.text.indexOf("x", 4)', -1],
+      ['body.text.lastIndexOf(body.other)', 4],
+      ['body.text.lastIndexOf(body.other, 3)', 2],
+      ['body.text.lastIndexOf("")', 5],
+      ['body.text.split("")', ['😀', 'b', '😀', 'ä', '😀']],
+      ['body.text.split("", 3)', ['😀', 'b', '😀ä😀']],
+      ['body.text.split("", 1)', ['😀b😀ä😀']],
+      ['body.text.split("", 6)', ['😀', 'b', '😀', 'ä', '😀']],
+      ['"äöü".substring(1, 2)', 'ö'],
+      ['"abc".split("", 2)', ['a', 'bc']],
+      ['"abcb".indexOf("b", 2)', 3],
+      ['"abcb".lastIndexOf("b", 2)', 1]
+    ] as const
+  ) t.strictSame(evaluate(text, {}, { body }), expected, text)
+  for (
+    const text of [
+      'body.text.substring(6)',
+      'body.text.substring(0, 6)',
+      'body.text.substring(2, 1)',
+      'body.text.substring(-1)',
+      'body.text.indexOf("b", 5)',
+      'body.text.lastIndexOf("b", -1)',
+      '"abc".substring(4)',
+      '"abc".indexOf("b", 3)'
+    ]
+  ) t.throws(() => evaluate(text, {}, { body }), /index is out of range/, text)
+})
+
+t.test('each character of a pair counts for the budget', async (t) => {
+  const body = { text: '😀'.repeat(50_000), numbers: Array.from({ length: 100 }, (_, index) => 49_000 + index) }
+  const limit = { code: 'TENANTRY_EXPRESSION_LIMIT' }
+  for (
+    const text of [
+      'body.numbers.map(n, body.text.substring(int(n)))',
+      'body.numbers.map(n, body.text.indexOf("x", int(n)))',
+      'body.numbers.map(n, body.text.lastIndexOf("😀"))',
+      'body.numbers.map(n, body.text.split("", int(n)))'
+    ]
+  ) t.throws(() => evaluate(text, {}, { body }), limit, text)
+  t.equal(evaluate('body.text.substring(49999)', {}, { body }), '😀')
+})
+
+t.test('lowerAscii and upperAscii change letters of ASCII only', async (t) => {
+  const body = { text: 'Straße @[`{ éÉİ\u212a ŉ 😀 azAZ' }
+  t.equal(evaluate('body.text.upperAscii()', {}, { body }), 'STRAßE @[`{ éÉİ\u212a ŉ 😀 AZAZ')
+  t.equal(evaluate('body.text.lowerAscii()', {}, { body }), 'straße @[`{ éÉİ\u212a ŉ 😀 azaz')
+  t.equal(evaluate('"@AZ[`az{".upperAscii()'), '@AZ[`AZ{')
+  t.equal(evaluate('"@AZ[`az{".lowerAscii()'), '@az[`az{')
+})
+
 t.test('timestamp() reads the times of columns, in every zone of the server', async (t) => {
   const zone = process.env['TZ']
   t.teardown(() => {
