@@ -2,6 +2,7 @@
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
 import { LRUCache } from 'lru-cache'
+import { isCalendarDay } from '../../json/typed-values.js'
 import { inZone, zoneFormat } from '../../time/zones.js'
 import type { Budget } from './frame.js'
 import { type Functions, type Implementation, NotComputable, refuse, text } from './values.js'
@@ -10,7 +11,9 @@ const earliest = -62_135_596_800_000 // year 1
 const latest = 253_402_300_799_999 // year 9999
 const millisecondsPerDay = 86_400_000
 const longestTimestamp = 35 // characters: with nanoseconds and an offset
-const withoutZone = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?$/
+/** ISO 8601, also with the blank and the short zone of PostgreSQL: `2026-01-31 12:00:00+02`. */
+const moment = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d(?:\.\d+)?)?)(?:Z|([+-]\d\d)(?::?(\d\d))?)?$/i
+const shortestMonth = '28' // days
 const longestZone = 64 // characters
 const mostFormats = 32
 
@@ -18,7 +21,7 @@ const mostFormats = 32
 const newFormatSteps = 10_000
 const formatSteps = 600
 /** Parsing a text, in addition to the call. */
-const parseSteps = 15
+const parseSteps = 20
 
 type Part = (date: Date) => number
 
@@ -75,10 +78,14 @@ function toTimestamp (value: unknown): Date {
   return new Date(time)
 }
 
-/** A text without a zone, such as that of a column `timestamp`, is in UTC. */
+/** NaN for other texts. A text without a zone, such as that of a column `timestamp`, is in UTC. */
 function timeOf (written: string): number {
-  if (written.length < 19 || written.length > longestTimestamp) return NaN
-  return Date.parse(withoutZone.test(written) ? `${written}Z` : written)
+  const match = written.length <= longestTimestamp ? moment.exec(written) : null
+  if (match === null) return NaN
+  const [, day = '', time = '', hours, minutes = '00'] = match
+  // `Date.parse` reads other formats in the server's time zone, and the 30th of February as a day in March.
+  if (day.slice(8) > shortestMonth && !isCalendarDay(day)) return NaN
+  return Date.parse(`${day}T${time}${hours === undefined ? 'Z' : `${hours}:${minutes}`}`)
 }
 
 function date (value: unknown): Date {

@@ -306,6 +306,23 @@ t.test('timestamp() reads the times of columns, in every zone of the server', as
   t.equal(read('2026-01-02T03:04:05.123456789+01:00'), '2026-01-02T02:04:05.123Z')
   t.equal(read('2026-01-02T03:04:05.123456'), '2026-01-02T03:04:05.123Z', 'a timestamp')
   t.equal(read('2026-01-02T03:04:05'), '2026-01-02T03:04:05.000Z', 'a timestamp of a whole second')
+  t.equal(read('2026-01-02 03:04:05+02'), '2026-01-02T01:04:05.000Z', 'as PostgreSQL writes it')
+  t.equal(read('2026-01-02T03:04:05+02'), '2026-01-02T01:04:05.000Z')
+  t.equal(read('2026-01-02T03:04:05-0530'), '2026-01-02T08:34:05.000Z')
+  t.equal(read('2026-01-02t03:04z'), '2026-01-02T03:04:00.000Z')
+  t.equal(read('2024-02-29T00:00:00Z'), '2024-02-29T00:00:00.000Z')
+  for (
+    const other of [
+      '2026-02-29T00:00:00Z',
+      '2026-02-30T00:00:00Z',
+      '2026-13-01T00:00:00Z',
+      '2026-01-02T25:00:00Z',
+      '2026-01-02T03:04:05+99:00',
+      '01/05/2026 10:00:00',
+      'Tue Mar 01 2022 10:00:00',
+      'Tue, 01 Mar 2022 10:00:00 GMT'
+    ]
+  ) t.throws(() => read(other), /cannot be converted to a timestamp/, other)
   t.throws(() => read('2026-01-02'), /cannot be converted to a timestamp/)
   t.throws(() => read(`2026-01-02T03:04:05.${'1'.repeat(20)}Z`), /cannot be converted to a timestamp/)
 })
