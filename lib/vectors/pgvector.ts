@@ -7,6 +7,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { vectorTableName } from '../database/document-tables.js'
 import type { SystemTables } from '../database/system-tables.js'
 import { type Owner, platformRef } from '../identity/tenant-ref.js'
+import { stringifyJson } from '../json/stringify.js'
 import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
 
 const candidates = '100' // per step through the index; pgvector's default of 40 misses more of the nearest chunks
@@ -38,7 +39,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo = 2000 }: Pgvecto
       Object.keys(filter).length === 0
         ? sql``
         : sql`and exists (select from tenantry.agent_documents d where d.tenant_id = v.tenant_id and d.id = v.document_id and d.metadata @> ${
-          JSON.stringify(filter)
+          stringifyJson(filter)
         }::jsonb)`
     }
     order by distance limit ${limit}`

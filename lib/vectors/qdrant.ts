@@ -7,7 +7,8 @@ import { hash } from 'node:crypto'
 import type { QdrantClient } from '@qdrant/js-client-rest'
 import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Nearest, VectorIndex, VectorSpace, VectorStoreSection } from './types.js'
+import { isExact, numberKey } from '../json/exact-number.js'
+import type { FilterValue, Nearest, VectorIndex, VectorSpace, VectorStoreSection } from './types.js'
 
 const perRequest = 128 // vectors per request; a vector of 1,536 numbers has 20 kB as JSON
 const timeoutMs = 10_000
@@ -120,13 +121,20 @@ function is (key: string, value: string): Condition {
   return { key, match: { value } }
 }
 
-function isScalar (value: unknown): value is string | number | boolean | null {
-  return value === null || ['string', 'number', 'boolean'].includes(typeof value)
+function isScalar (value: unknown): value is FilterValue {
+  return value === null || isExact(value) || ['string', 'number', 'boolean'].includes(typeof value)
 }
 
 /** A member of metadata as one value. */
-function factOf (name: string, value: string | number | boolean | null): string {
-  return hash('sha256', JSON.stringify([name, Object.is(value, -0) ? 0 : value]), 'base64url')
+function factOf (name: string, value: FilterValue): string {
+  return hash('sha256', `[${JSON.stringify(name)},${textOf(value)}]`, 'base64url')
+}
+
+/** A text that only equal values share, as in PostgreSQL: 2^53 and 9007199254740992.0 are one number. */
+function textOf (value: FilterValue): string {
+  if (!isExact(value)) return JSON.stringify(Object.is(value, -0) ? 0 : value)
+  const [key, near] = [numberKey(value), Number(value)]
+  return numberKey(near) === key ? JSON.stringify(near) : key
 }
 
 /** A UUID derived from the position of the vector, so that writing it again replaces it. */

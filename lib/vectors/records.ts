@@ -117,7 +117,7 @@ export function createDocumentRecords (
           select c.document_id, c.position, c.content, c.terms, d.metadata from asked, tenantry.agent_chunks c
           join tenantry.agent_documents d on d.tenant_id = c.tenant_id and d.id = c.document_id
           where c.tenant_id = ${tenant} and numnode(asked.words) > 0 and c.terms @@ (${own}::tsquery && asked.words) and d.metadata @> ${
-        JSON.stringify(filter)
+        stringifyJson(filter)
       }::jsonb
           limit (select least(${maxRanked}::int, ${maxRankedNodes}::int / greatest(numnode(words), 1)) from asked)
         ), ranked as materialized (select m.*, ts_rank_cd(m.terms, asked.words, 32)::float8 as score from matching m, asked)

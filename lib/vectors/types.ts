@@ -6,6 +6,7 @@
 import type { SystemTransaction } from '../database/system-tables.js'
 import type { Page } from '../http/page.js'
 import type { Owner } from '../identity/tenant-ref.js'
+import type { Exact } from '../json/exact-number.js'
 import type { Agent } from '../schema/agent.js'
 
 /** The document's `agent.vectorStore`. */
@@ -37,7 +38,7 @@ export interface VectorSpace {
   readonly dimensions: number
 }
 
-export type FilterValue = string | number | boolean | null
+export type FilterValue = string | number | Exact | boolean | null
 
 export interface VectorQuery {
   readonly limit: number

@@ -124,7 +124,9 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
           return { id, chunks, usage }
         }
         case 'search': {
-          const search = valid<Search>(validators.search, params)
+          const { threshold, ...given } = valid<Search>(validators.search, params)
+          // A parameter may have more digits than a double.
+          const search = { ...given, threshold: threshold === undefined ? undefined : Number(threshold) }
           checkFilter(search.filter ?? {}, '/params/filter')
           // A text search needs no model.
           return search.mode === 'text'

@@ -4,8 +4,9 @@ import type { Test } from 'tap'
 import { test } from 'tap'
 import type { Engine } from '../../../lib/database/engine.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { ExactNumber } from '../../../lib/json/exact-number.js'
 import { openVectorStore } from '../../../lib/vectors/open.js'
-import type { DocumentInput, VectorStore } from '../../../lib/vectors/types.js'
+import type { DocumentInput, VectorQuery, VectorStore } from '../../../lib/vectors/types.js'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
@@ -105,6 +106,23 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await idsOf(acme, 1, { filter: { tenant: 'globex' } }), [], 'no filter selects another tenant')
       t.same(await idsOf(acme, 1, { filter: { list: 'map' } }), [], 'a list does not equal its item')
       t.ok(await store.remove(tenantRef(acme), 'c'))
+    })
+
+    await t.test('filters by every digit of numbers', async (t) => {
+      const metadata = { order: 123456789012345678901n, price: new ExactNumber('0.12345678901234567890'), power: 2n ** 53n }
+      await store.put(tenantRef(acme), documentOf('n', { south: 3 }, metadata))
+      const found = async (filter: VectorQuery['filter']) => {
+        const query = { ...all, filter }
+        const lists = [await store.byVector(tenantRef(acme), at(1), query), await store.byText(tenantRef(acme), 'south', query)]
+        return lists.map((list) => list.map(({ id }) => id))
+      }
+      for (const [name, value] of Object.entries(metadata)) t.same(await found({ [name]: value }), [['n'], ['n']], name)
+      t.same(await found({ price: new ExactNumber('0.1234567890123456789') }), [['n'], ['n']], 'an equal number')
+      t.same(await found({ power: 9007199254740992 }), [['n'], ['n']], 'an equal double')
+      t.same(await found({ order: 123456789012345678902n }), [[], []])
+      t.same(await found({ order: 123456789012345680000 }), [[], []])
+      t.same(await found({ price: 0.12345678901234568 }), [[], []])
+      t.ok(await store.remove(tenantRef(acme), 'n'))
     })
 
     await t.test('finds words with web search syntax', async (t) => {

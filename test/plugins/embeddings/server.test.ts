@@ -32,6 +32,22 @@ test('a document with agent.embedding serves documents, search and workflow step
         { id: 'vectors', type: 'embeddings', operation: 'embed', params: { texts: ['a', 'b'] } },
         { id: 'find', type: 'embeddings', operation: 'search', params: { query: '{{input.text}}', limit: 1 } }
       ]
+    }, {
+      id: 'order',
+      steps: [
+        {
+          id: 'put',
+          type: 'embeddings',
+          operation: 'document',
+          params: { id: 'order', contentType: 'text/plain', document: 'An order.', metadata: { order: '{{input.order}}' } }
+        },
+        {
+          id: 'find',
+          type: 'embeddings',
+          operation: 'search',
+          params: { query: 'order', mode: '{{input.mode}}', filter: { order: '{{input.order}}' }, threshold: '{{input.threshold}}' }
+        }
+      ]
     }]
   }, { engine: { provider: 'embedded' }, tenants: ['acme', 'globex'] })
   const acme = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }) })
@@ -51,6 +67,17 @@ test('a document with agent.embedding serves documents, search and workflow step
     status: 200,
     body: { status: 'completed', result: { results: [{ id: 'pump', chunk: 0, content: 'A red pump.' }], usage: { totalTokens: 3 } } }
   })
+  for (const mode of ['vector', 'text', 'hybrid']) {
+    const { statusCode, body: answer } = await app.inject({
+      method: 'POST',
+      url: '/agent/workflow/run',
+      headers: { ...bearer({ tenant_id: 'acme' }), 'content-type': 'application/json' },
+      body:
+        `{"ref":"order","async":false,"input":{"mode":"${mode}","order":123456789012345678901,"threshold":0.00000000000000000000000000000000012345678901234567891}}`
+    })
+    t.equal(statusCode, 200, answer)
+    t.match(answer, '"metadata":{"order":123456789012345678901}', `${mode}: a step keeps every digit`)
+  }
   const bad = await acme('POST /agent/workflow/run', { body: { ref: 'library', input: { text: '' }, async: false } })
   t.equal(bad.status, 400, "a step's members are validated like the endpoint's")
   const globex = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'globex' }) })
