@@ -49,7 +49,7 @@ test('a value that does not match its column is rejected with the column', async
     title: [{}, [], ['x']],
     id: [1, true, {}, '', 'x', '0'.repeat(36), '00000000-0000-4000-8000-00000000000g'],
     views: ['x', 1.5, true, {}, '1.5', 2_147_483_648, -2_147_483_649, '2147483648', '-2147483649', '99999999999', Infinity],
-    rating: ['x', true, [], '1e5000', 'NaN'],
+    rating: ['x', true, [], '1e5000', 'NaN', 'Infinity', '-Infinity'],
     featured: ['yes', 1, {}],
     tags: ['x', { a: 1 }, [{ a: 1 }], [[[[[[['deep']]]]]]]],
     mood: ['sad', 1, {}],
