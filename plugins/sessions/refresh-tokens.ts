@@ -66,24 +66,28 @@ export interface SessionEnds {
 
 export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    /** Adds a session; false if there is no such active user with the role. */
+    /** Adds a session; null if there is no such active user with the role. */
     async insert (
       writer: SystemTransaction,
       { id: userId, role }: Pick<SessionUser, 'id' | 'role'>,
       { tenant, session, secret, own }: RefreshToken,
       amr: readonly string[],
       { until, tokensEnd }: SessionEnds
-    ): Promise<boolean> {
-      const { rows } = await sql`with oldest as (
+    ): Promise<{ emailVerified: boolean } | null> {
+      const { rows: [row] } = await sql<{ emailVerified: boolean }>`with oldest as (
           delete from tenantry.refresh_tokens where tenant_id = ${tenant} and id in (
             select id from tenantry.refresh_tokens where tenant_id = ${tenant} and user_id = ${userId}::uuid
             order by expires_at desc offset ${maxSessions - 1}::integer)
+        ), found as (
+          select tenant_id, id, email_verified_at is not null as verified from tenantry.users
+          where tenant_id = ${tenant} and id = ${userId}::uuid and status = 'active' and role = ${role}
+        ), added as (
+          insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at, tokens_end_at)
+          select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[],
+            ${until}::timestamptz, ${tokensEnd}::timestamptz from found
         )
-        insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at, tokens_end_at)
-        select tenant_id, ${session}::uuid, id, ${tokenHash(secret)}::bytea, ${tokenHash(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz,
-          ${tokensEnd}::timestamptz
-        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid and status = 'active' and role = ${role} returning 1`.execute(writer)
-      return rows.length > 0
+        select verified as "emailVerified" from found`.execute(writer)
+      return row ?? null
     },
 
     /** The session, unless it has ended. */
@@ -96,17 +100,17 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
       before: RefreshToken,
       next: RefreshToken,
       { until, tokensEnd }: SessionEnds
-    ): Promise<{ user: SessionUser, amr: readonly string[] } | null> {
+    ): Promise<{ user: SessionUser, emailVerified: boolean, amr: readonly string[] } | null> {
       const { tenant, session } = before
-      const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { amr: string[] }>`update tenantry.refresh_tokens r
+      const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { emailVerified: boolean, amr: string[] }>`update tenantry.refresh_tokens r
         set token = ${tokenHash(next.own)}, expires_at = ${until}, tokens_end_at = greatest(r.tokens_end_at, ${tokensEnd}::timestamptz)
         from tenantry.users u
         where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${tokenHash(before.secret)} and r.token = ${tokenHash(before.own)}
           and u.tenant_id = ${tenant} and u.id = r.user_id and u.status = 'active'
-        returning u.id, u.email, u.role, r.amr`.execute(dbFor(tenant))
+        returning u.id, u.email, u.role, u.email_verified_at is not null as "emailVerified", r.amr`.execute(dbFor(tenant))
       if (row === undefined) return null
-      const { amr, ...user } = row
-      return { user: { ...user, tenant }, amr }
+      const { amr, emailVerified, ...user } = row
+      return { user: { ...user, tenant }, emailVerified, amr }
     },
 
     /** Ends one session. Undefined if it has ended already. */

@@ -29,6 +29,8 @@ export interface SessionClaims {
   readonly role: string
   readonly tenant_id?: string | undefined
   readonly email?: string | undefined
+  /** The user has confirmed the address. */
+  readonly email_verified?: boolean | undefined
   /** How the user has authenticated (RFC 8176). */
   readonly amr?: readonly string[] | undefined
 }
@@ -177,7 +179,7 @@ export function createSessions (
   }
 
   function signed (
-    { sub, role, tenant_id: tenantId, email, amr }: SessionClaims,
+    { sub, role, tenant_id: tenantId, email, email_verified: verified, amr }: SessionClaims,
     sequence: unknown,
     session?: string
   ): { token: string, expiresIn: number } {
@@ -186,6 +188,7 @@ export function createSessions (
       role,
       ...tenantId !== undefined && { tenant_id: tenantId },
       ...email !== undefined && { email },
+      ...verified !== undefined && { email_verified: verified },
       ...amr !== undefined && { amr },
       ...session !== undefined && { [sessionClaim]: session },
       [sequenceClaim]: sequence
@@ -195,11 +198,12 @@ export function createSessions (
 
   function signedFor (
     { id: sub, role, email, tenant }: SessionUser,
+    emailVerified: boolean,
     amr: readonly string[],
     sequence: unknown,
     refreshToken: RefreshToken
   ): BegunSession {
-    const claims = { sub, role, email, amr, ...tenant !== platformRef && { tenant_id: tenant } }
+    const claims = { sub, role, email, email_verified: emailVerified, amr, ...tenant !== platformRef && { tenant_id: tenant } }
     return { ...signed(claims, sequence, refreshToken.session), refreshToken: textOf(refreshToken) }
   }
 
@@ -246,8 +250,9 @@ export function createSessions (
         await store.waitForEnds(writer, tenant)
         const sequence = await store.sequence(writer, tenant, subjectOf(user.id))
         if (partial !== undefined && !isAfter(partial, sequence, now())) throw tokenInvalid()
-        if (!await refreshTokens.insert(writer, user, refreshToken, amr, sessionEnds())) throw tokenInvalid()
-        return signedFor(user, amr, sequence, refreshToken)
+        const begun = await refreshTokens.insert(writer, user, refreshToken, amr, sessionEnds())
+        if (begun === null) throw tokenInvalid()
+        return signedFor(user, begun.emailVerified, amr, sequence, refreshToken)
       })
     },
 
@@ -259,7 +264,10 @@ export function createSessions (
       const sequence = await sequenceOf({ sub: session.userId, tenant_id: given.tenant })
       const next = createRefreshToken(given)
       const rotated = await refreshTokens.rotate(given, next, sessionEnds())
-      if (rotated !== null) return { ...signedFor(rotated.user, rotated.amr, sequence, next), user: rotated.user }
+      if (rotated !== null) {
+        const { user, emailVerified, amr } = rotated
+        return { ...signedFor(user, emailVerified, amr, sequence, next), user }
+      }
       // Another request with the same token was faster, or the session has ended.
       await judged(given, actor)
       return null

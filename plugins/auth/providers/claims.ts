@@ -44,7 +44,7 @@ export function mapClaims (
     sub: `${name}:${sub}`,
     ...isText(role, maxRole) && (role !== 'admin' || tenant !== undefined) && { role },
     ...tenant !== undefined && { tenant_id: tenant },
-    ...isText(email, maxEmail) && verified !== false && verified !== 'false' && { email },
+    ...isText(email, maxEmail) && verified !== false && verified !== 'false' && { email, ...isTrue(verified) && { email_verified: true } },
     iss,
     ...iat !== undefined && { iat },
     ...nbf !== undefined && { nbf },
@@ -52,6 +52,11 @@ export function mapClaims (
     provider: name,
     [issuedBy]: name
   }
+}
+
+/** Some providers send texts. */
+function isTrue (claim: unknown): boolean {
+  return claim === true || claim === 'true'
 }
 
 /** The member with that name, which may contain dots, or else the one at the end of the path. */

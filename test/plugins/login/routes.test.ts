@@ -38,6 +38,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
     role: 'editor',
     tenant_id: 'acme',
     email,
+    email_verified: false,
     amr: ['pwd'],
     exp: Number,
     iat: Number,

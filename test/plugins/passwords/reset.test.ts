@@ -5,7 +5,7 @@ import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
-import { addUser, password, wrong } from '../login/app.js'
+import { addUser, claimsOf, password, wrong } from '../login/app.js'
 import { open, type Opened, tokenOf } from './app.js'
 
 const email = 'ada@example.com'
@@ -47,7 +47,7 @@ test('a forgotten password is reset with the link of a mail', (t) =>
     t.match(mails[0]?.text, mails[0]?.link)
     t.match(await reset(opened, token), { status: 200, body: { success: true } })
     refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID', 'the old password')
-    t.equal((await logIn('acme', email, next)).status, 200)
+    t.match(claimsOf((await logIn('acme', email, next)).body['token']), { email_verified: true }, 'the mail has arrived')
     for (const session of sessions) {
       t.equal(await me(opened, session), 401)
       refused(t, await opened.ask('POST /auth/refresh', { body: { refreshToken: session.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
@@ -294,6 +294,7 @@ test('a registration sends a mail that confirms the address', async (t) => {
   t.equal(registered.status, 201)
   const verified = async () => (await ask('GET /auth/me', { token: String(registered.body['token']) })).body['emailVerified']
   t.equal(await verified(), false, 'the user is already logged in')
+  t.match(claimsOf(registered.body['token']), { email: 'new@example.com', email_verified: false })
   await opened.settled()
   t.match(mails, [{ kind: 'verify', to: 'new@example.com', link: /^https:\/\/app\.example\.com\/verify-email#token=lt_acme\./ }])
   const token = mails[0] === undefined ? '' : tokenOf(mails[0])
@@ -301,6 +302,8 @@ test('a registration sends a mail that confirms the address', async (t) => {
   refused(t, await reset(opened, token), 400, 'LINK_INVALID', 'it resets no password')
   t.match(await verify(), { status: 200, body: { success: true } })
   t.equal(await verified(), true)
+  const refreshed = await ask('POST /auth/refresh', { body: { refreshToken: registered.body['refreshToken'] } })
+  t.match(claimsOf(refreshed.body['token']), { email: 'new@example.com', email_verified: true }, 'the next token says so')
   refused(t, await verify(), 400, 'LINK_INVALID', 'a second time')
   clock.forward(minute)
 })

@@ -12,7 +12,7 @@ import { testServer } from '../../helpers/server.js'
 import { until } from '../../helpers/until.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
-import { addUser, password } from '../login/app.js'
+import { addUser, claimsOf, password } from '../login/app.js'
 import { open, type Opened, tokenOf } from '../passwords/app.js'
 import { makeRole } from '../rbac/roles.js'
 
@@ -509,6 +509,7 @@ test("a user is invited, and accepts with the mail's link", (t) =>
       user: { id: response.body['id'], email: 'new@example.com', role: 'editor', tenantId: 'acme' }
     })
     t.match((await ask('GET /auth/me', { token: String(accepted?.body['token']) })).body, { emailVerified: true, role: 'editor' })
+    t.match(claimsOf(accepted?.body['token']), { email: 'new@example.com', email_verified: true })
     t.equal((await opened.logIn('acme', 'new@example.com')).status, 200)
     refused(t, (await invite('new@example.com')).response, 409, 'CONFLICT', 'the address has a user already')
 
