@@ -137,6 +137,11 @@ export async function finish (
   now: Date
 ): Promise<void> {
   await db.transaction().execute(async (transaction) => {
+    // Ends of one subject run one after the other: each of two at once would see the other's delivery as pending, and release nothing.
+    if (again === null) {
+      await sql`select pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'tenantry.webhook_deliveries', tenant_id, source, endpoint, subject), 0))
+        from tenantry.webhook_deliveries where id = ${id}`.execute(transaction)
+    }
     const ended = await transaction.updateTable('tenantry.webhook_deliveries')
       .set({
         status: delivered ? 'delivered' : again === null ? 'failed' : 'pending',
@@ -149,7 +154,7 @@ export async function finish (
       .where('id', '=', id).where('holder', '=', holder).where('status', '=', 'pending')
       .returning([tenantColumn, 'source', 'endpoint', 'subject']).executeTakeFirst()
     if (ended === undefined || again !== null) return
-    // A separate statement, to see deliveries that were added meanwhile (fan-out.ts locks the last one of a subject).
+    // A separate statement, to see deliveries that were added or ended meanwhile (fan-out.ts locks the last one of a subject).
     await sql`
       update tenantry.webhook_deliveries set next_attempt_at = ${now} where next_attempt_at is null and id = (
         select id from tenantry.webhook_deliveries where tenant_id = ${ended.tenant} and source = ${ended.source}

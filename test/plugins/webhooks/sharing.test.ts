@@ -10,6 +10,7 @@ import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { takeDue } from '../../../plugins/webhooks/store.js'
 import { testApp } from '../../helpers/app.js'
 import { fakeClock } from '../../helpers/clock.js'
+import { advisoryWaits } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
@@ -175,6 +176,43 @@ test('a process that only writes wakes those that send', async (t) => {
     webhook: null,
     url: `${hears.origin}/done`
   })
+})
+
+test('the next event of an entity is sent after two of its deliveries have ended at the same moment', async (t) => {
+  const hears = await receiver(t)
+  const { app, as, tell } = await open(t, await postgresSection(t), { timeoutMs: 20_000, tenants: { acme: [to(hears)] } })
+  hears.respond = (_request, response) => {
+    response.writeHead(410).end()
+  }
+  await tell('acme', 1, 2)
+  const failed = async () => (await as('acme')('GET /webhooks/deliveries?status=failed')).body.data ?? []
+  await until('both have failed', async () => (await failed()).length === 2)
+
+  const held: ServerResponse[] = []
+  hears.respond = (_request, response) => {
+    held.push(response)
+  }
+  for (const { id } of await failed()) await as('acme')(`POST /webhooks/deliveries/${String(id)}/redeliver`)
+  await until('both are sent again', () => held.length === 2)
+  hears.respond = (_request, response) => {
+    response.end()
+  }
+  await tell('acme', 3)
+  const statuses = async () => (await as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status }) => status)
+  await until('the next event waits', async () => (await statuses())?.length === 3)
+
+  // Both results are written before either is committed.
+  await sql`create function wait_for_test() returns trigger language plpgsql as
+    $$ begin perform pg_advisory_xact_lock_shared(1); return null; end $$`.execute(app.db)
+  await sql`create constraint trigger wait_for_test after update on tenantry.webhook_deliveries deferrable initially deferred
+    for each row when (new.status = 'delivered') execute function wait_for_test()`.execute(app.db)
+  await app.db.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(1)`.execute(transaction)
+    for (const response of held) response.end()
+    await until('both results wait', async () => (await sql<{ n: number }>`${sql.raw(advisoryWaits)}`.execute(transaction)).rows[0]?.n === 2)
+  })
+  await until('the next event has arrived', () => hears.values().includes(3))
+  await until('all are delivered', async () => (await statuses())?.every((status) => status === 'delivered') === true)
 })
 
 test('two processes deliver every event to an unreliable receiver, in the order of its entity', async (t) => {
