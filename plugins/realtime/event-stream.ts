@@ -30,7 +30,7 @@ const Query = ClosedObject({
 })
 
 export interface StreamParts extends Pick<Identities, 'identityOf'> {
-  readonly core: Core
+  readonly core: Pick<Core, 'open' | 'close' | 'join' | 'watch'>
   readonly unsent: UnsentBytes
 }
 
@@ -60,6 +60,8 @@ export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: 
     const since = sinceOf(request)
     const { watch = [], room = [] } = request.query
     const requests = watch.map((text) => watchOf(text, since))
+    // Of a caller that left during the hooks, nothing would end the stream: both `close` events are over.
+    if (request.raw.socket.destroyed) return
     const stream = createStream(request, reply, unsent.of(tenant))
     // Until the first byte is sent, a failure is an HTTP error.
     const client = await core.open(stream.outlet, identityOf(request))
