@@ -36,8 +36,10 @@ const exposed = [
 ]
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 
-/** The type of `app.origins`: for connections without CORS headers, such as websockets. */
+/** The type of `app.origins`: for responses that Fastify does not send, and connections without CORS headers, such as websockets. */
 export interface AllowedOrigins {
+  /** Adds the headers for the tenant's origins, which `onSend` adds to other responses, to a response that a handler sends itself. */
+  allow(request: FastifyRequest, reply: FastifyReply): void
   /** The platform's origins may connect for every tenant. */
   isPlatforms(origin: string): boolean
   /** The tenant lists the origin. */
@@ -72,6 +74,7 @@ export default definePlugin<CorsOptions>({
     })
 
     app.decorate('origins', {
+      allow: allowTenants,
       isPlatforms,
       async isTenants (tenant: Owner, origin: string) {
         await tenants?.ready()
@@ -139,12 +142,16 @@ export default definePlugin<CorsOptions>({
     }
 
     // The platform's origins are allowed by now. The tenant of the call is known when its response is sent.
-    app.addHook('onSend', (request, reply, payload, done) => {
-      if (tenants === null) return done(null, payload)
+    function allowTenants (request: FastifyRequest, reply: FastifyReply): void {
+      if (tenants === null) return
       const { origin } = request.headers
       if (origin !== undefined && !isPlatforms(origin) && !isPreflight(request) && isTenants(tenants, request, origin, reply.statusCode)) {
         allow(request, reply, origin)
       }
+    }
+
+    app.addHook('onSend', (request, reply, payload, done) => {
+      allowTenants(request, reply)
       done(null, payload)
     })
   }

@@ -6,6 +6,7 @@ import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { optional } from '../../lib/plugin/define.js'
 import { roomName } from '../../lib/realtime/messages.js'
 import { type ConnectionBytes, drain, littleUnsentBytes, maxGatheredBytes, type UnsentBytes } from '../../lib/realtime/unsent.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
@@ -35,6 +36,7 @@ export interface StreamParts extends Pick<Identities, 'identityOf'> {
 }
 
 export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: StreamParts): void {
+  const origins = optional(group, 'origins')
   group.get('/realtime/events', {
     exposeHeadRoute: false,
     config: { access: 'user', countsWithin: true },
@@ -75,6 +77,8 @@ export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: 
       throw error
     }
     if (request.raw.socket.destroyed) return core.close(client)
+    // A hijacked reply runs no `onSend` hook.
+    origins()?.allow(request, reply)
     stream.begin()
     return reply
   })

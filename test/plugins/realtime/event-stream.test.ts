@@ -271,6 +271,23 @@ test('only pages of allowed origins can read a stream', async (t) => {
   }
 })
 
+test('pages of origins that a tenant lists can read its streams, and those of no other tenant', async (t) => {
+  const page = 'https://shop.acme.test'
+  const { origin, ask } = await open(t, { cors: { origins: [] } })
+  t.match(await ask('acme')('POST /tenant/config', { body: { cors: { origins: [page] } } }), { status: 200 })
+  await until(
+    'the origin of the tenant is known',
+    async () => (await ask('acme')('GET /tenant/info', { headers: { origin: page } })).headers['access-control-allow-origin'] === page
+  )
+  for (const [tenant, allowed] of [['acme', page], ['globex', null]] as const) {
+    const { response, cancel } = await stream(origin, 'room=a', { ...bearer({ sub: 'bob', tenant_id: tenant }), origin: page })
+    t.equal(response.status, 200)
+    t.equal(response.headers.get('access-control-allow-origin'), allowed, tenant)
+    t.equal(response.headers.get('access-control-expose-headers')?.includes('x-request-id') ?? false, allowed !== null)
+    await cancel()
+  }
+})
+
 test('a stream of two watches with more than 1 MB of earlier changes sends all of them', async (t) => {
   const { app, origin, connect: join } = await open(t)
   const first = await join('acme')
