@@ -16,6 +16,7 @@ import { withoutFaults } from '../../lib/schema/faults.js'
 import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
+import { whenGone } from '../tenancy/gone.js'
 import { createIdentities } from './identity.js'
 import { createMemberStore } from './member-store.js'
 import { createPostgresBus } from './postgres-bus.js'
@@ -78,6 +79,8 @@ export default definePlugin<RealtimeOptions>({
     })
 
     recheckOnChanges(app, core)
+    // With a tenant, its entries are deleted from the database.
+    whenGone(app, (tenant) => recorder.forget(tenant))
     sweepHourly(app, 'old changes of rows', async () => {
       await recordedStore.sweep()
       await sweepChanges(store, new Date(now() - retentionSeconds * 1000))

@@ -6,6 +6,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { createPoller } from '../../lib/database/poller.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { RecordedStore, RecordedTable, TenantTable } from './recorded-store.js'
 
 const renewalMs = 300_000 // ms between renewals of the entries
@@ -148,9 +149,9 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
       })
     },
     renew,
-    /** Forgets all entries: the database may lack them. */
-    forget (): void {
-      for (const [key, { start }] of entries) if (start !== null) entries.delete(key)
+    /** Forgets the entries of a tenant, or all: the database may lack them. */
+    forget (tenant?: Owner): void {
+      for (const [key, entry] of entries) if (entry.start !== null && entry.tenant === (tenant ?? entry.tenant)) entries.delete(key)
     },
     async stop (): Promise<void> {
       clearInterval(timer)

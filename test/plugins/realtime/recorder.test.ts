@@ -135,6 +135,19 @@ test('a table that was not recorded for a while is a gap for its watchers', asyn
   t.ok(again.start > used.start, 'a new recording starts later')
 })
 
+test('a watch of a tenant that was deleted and created again receives its changes', async (t) => {
+  const { app, connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const first = await connect('acme')
+  t.match(await first.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
+  await app.tenants.delete('acme')
+  await first.closed
+  await app.tenants.create({ id: 'acme', name: 'Acme', plan: 'large' })
+  const second = await connect('acme')
+  t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
+  t.match(await ask('acme')('POST /notes', { body: { title: 'of the new tenant' } }), { status: 201 })
+  t.match(await second.change(), { record: { title: 'of the new tenant' } })
+})
+
 test('a watch waits at most 30 seconds, and the next one may succeed', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   let writers = [{ table: 'notes', writer: '3/1' }]
