@@ -4,7 +4,7 @@ import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import type { Reference, Scope } from '../expressions/types.js'
-import { isRoomName } from '../realtime/rooms.js'
+import { isRoomName, visibleMessage } from '../realtime/rooms.js'
 import type { Route } from '../schema/route.js'
 import { methodOf } from './route-parts.js'
 
@@ -40,7 +40,7 @@ export function compileRouteMessage (
   if (!hasTemplate(realtime.room) && !isRoomName(realtime.room)) {
     faults.add(`${at}/room`, 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
   }
-  const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which is visible to its members' }
+  const templates: TemplateContext = { ...context, secretsRefusedIn: visibleMessage }
   const room = compileValue(realtime.room, `${at}/room`, templates)
   const event = realtime.event === undefined ? null : compileValue(realtime.event, `${at}/event`, templates)
   const data = compileValue(realtime.data, `${at}/data`, templates)

@@ -6,6 +6,9 @@ const name = new RegExp(roomName.pattern)
 
 export const isRoomName = (text: string): boolean => name.test(text)
 
+/** The place where a document must not use secrets. */
+export const visibleMessage = 'a message of a room, which is visible to its members'
+
 type RoomRule = Required<RealtimeRoom>
 
 const open: RoomRule = { join: [], publish: [] }

@@ -3,7 +3,7 @@ import { hasTemplate } from '../expressions/template-parser.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
 import type { ModelTool } from '../models/types.js'
-import { isRoomName } from '../realtime/rooms.js'
+import { isRoomName, visibleMessage } from '../realtime/rooms.js'
 import { nearest } from '../schema/faults.js'
 import type { Step } from '../schema/workflow.js'
 import type { MemberFault, RunnerKind, StepKind } from './types.js'
@@ -97,6 +97,7 @@ export const storageStep = {
 } as const satisfies StepKind
 
 export const realtimeStep: StepKind = {
+  secretsRefusedIn: visibleMessage,
   check: ({ room }) =>
     typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
       ? []

@@ -16,6 +16,7 @@ import type { CompiledStep, RunnerKind, StepKinds } from './types.js'
 
 const defaultBackoffMs = 1000
 const noLocals = Object.freeze({})
+const noSettings: ReadonlySet<string> = new Set()
 
 export interface Compilation {
   readonly context: WorkflowContext
@@ -158,7 +159,12 @@ function compileRunner (
   }
   const members = ownMembers(step)
   for (const { pointer: at, message } of runner?.check?.(members) ?? []) faults.add(`${pointer}${at}`, message)
-  const value = compileValue(members, pointer, templates)
+  const value = compileValue(members, pointer, {
+    ...templates,
+    ...runner?.secretsRefusedIn !== undefined && { secretsRefusedIn: runner.secretsRefusedIn },
+    // In a stored workflow too, whose kinds refuse nothing: the members of the room would see the tenant's secret.
+    ...kind === 'realtime' && { overridableEnv: noSettings }
+  })
   references.push(...value.references)
   return { ...base, kind, members: value }
 }

@@ -131,6 +131,8 @@ export interface MemberFault {
 
 /** The runner of a kind of step, for the compiler. */
 export interface StepKind {
+  /** The destination of the members, if secrets are forbidden there. Default: secrets are allowed. */
+  readonly secretsRefusedIn?: string
   check?(members: Readonly<Record<string, unknown>>): readonly MemberFault[]
 }
 

@@ -5,7 +5,7 @@ import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { Route } from '../../../lib/schema/route.js'
 import type { RouteWorkflow, Step } from '../../../lib/schema/workflow.js'
 import { createWorkflowSet, storedIn, workflowsOf } from '../../../lib/workflows/index.js'
-import { embeddingsStep } from '../../../lib/workflows/service-steps.js'
+import { embeddingsStep, realtimeStep } from '../../../lib/workflows/service-steps.js'
 import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as configFaults } from '../configuration/documents.js'
 import { catalogueOf, table } from '../queries/tables.js'
@@ -134,6 +134,27 @@ test('a stored workflow with a step that is no longer valid still runs', async (
   const context = { catalogue, stepKinds: { embeddings: embeddingsStep } }
   t.match(faultsOf(route({ steps }), context), [/steps\/0\/model: a step of the type `embeddings` uses/])
   t.same(faultsOf(route({ steps }), storedIn(context)), [])
+})
+
+test('a message of a realtime step cannot contain secrets; stored workflows with one still run', async (t) => {
+  const context = { catalogue, stepKinds: { realtime: realtimeStep } }
+  const told = (message: Pick<Step, 'room' | 'event' | 'data'>) => route({ steps: [{ id: 'a', type: 'realtime', ...message }] })
+  for (
+    const [place, message] of [
+      ['room', { room: '{{secret:key}}', data: 1 }],
+      ['event', { room: 'a', event: '{{secret:key}}', data: 1 }],
+      ['data/k', { room: 'a', data: { k: 'x {{secret:key}}' } }]
+    ] as const
+  ) {
+    t.match(faultsOf(told(message), context), [
+      new RegExp(`/steps/0/${place}: \`secret:key\`: a secret cannot be used in a message of a room`)
+    ])
+    t.same(faultsOf(told(message), storedIn(context)), [])
+  }
+  for (const kinds of [context, storedIn(context)]) {
+    const { workflow } = compile(told({ room: 'a', data: '{{env.KEY}}' }), { ...kinds, env: { KEY: 'public' }, overridableEnv: new Set(['KEY']) })
+    t.same(workflow?.workflow.secrets, [], 'no secret of the tenant replaces a setting')
+  }
 })
 
 test('settings of a route that have no effect beside its workflow are rejected', async (t) => {
