@@ -21,9 +21,10 @@ export interface Place {
 /** A member of this process. */
 export interface OwnMember extends Place, Member {}
 
-/** The result of an attempt to join. `full` has the plan, and the number of rooms with this one. */
+/** The result of an attempt to join. `full` has the plan, and the number of rooms with this one. `unsure`: the commit got no response. */
 export type JoinResult =
   | { readonly kind: 'joined' | 'gone' | 'crowded' }
+  | { readonly kind: 'unsure', readonly error: unknown }
   | { readonly kind: 'full', readonly plan: string, readonly needed: number }
 
 export type MemberStore = ReturnType<typeof createMemberStore>
@@ -35,6 +36,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
   return {
     /** Adds the member, or replaces its state. `limitOf`: the number of rooms that a plan allows; null for no limit. */
     async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<JoinResult> {
+      let isWritten = false
       return await dbFor(tenant).transaction().execute(async (transaction): Promise<JoinResult> => {
         const { rows: [owner] } = await sql<
           { plan: string }
@@ -52,13 +54,25 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
         await sql`insert into tenantry.realtime_members (tenant_id, room, id, instance_id, state)
           values (${tenant}, ${room}, ${id}::uuid, ${instance}::uuid, ${textOf(state)}::json)
           on conflict (tenant_id, room, id) do update set state = excluded.state`.execute(transaction)
+        isWritten = true
         return { kind: 'joined' }
+      }).catch((error: unknown): JoinResult => {
+        if (isWritten) return { kind: 'unsure', error }
+        throw error
       })
     },
 
     async leave (tenant: Owner, rooms: readonly string[], id: string): Promise<void> {
       await sql`delete from tenantry.realtime_members where tenant_id = ${tenant} and room = any (${rooms}::text[]) and id = ${id}::uuid`
         .execute(dbFor(tenant))
+    },
+
+    /** Removes members of any tenants. */
+    async remove (members: readonly Omit<OwnMember, 'state'>[]): Promise<void> {
+      await sql`delete from tenantry.realtime_members m using unnest(${members.map(({ tenant }) => tenant)}::text[], ${
+        members.map(({ room }) => room)
+      }::text[], ${members.map(({ id }) => id)}::uuid[]) as g (tenant, room, member)
+        where m.tenant_id = g.tenant and m.room = g.room and m.id = g.member`.execute(db)
     },
 
     async members ({ tenant, room }: Place, limit: number): Promise<Member[]> {

@@ -56,12 +56,16 @@ interface Room extends Place {
 
 export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, log }: RoomsParts) {
   const rooms = new Map<string, Room>()
+  /** Members that have left, but may still be in the database. */
+  const unremoved = new Map<string, Place & { readonly id: string }>()
+  let removing: Promise<void> | null = null
   let beating: Promise<void> = Promise.resolve()
   let timer: NodeJS.Timeout | undefined
   let begun: Promise<void> | null = null
   let joining = 0
 
   const keyOf = ({ tenant, room }: Place): string => `${tenant} ${room}`
+  const memberKey = (id: string, room: string): string => `${id} ${room}`
 
   function failed (err: unknown): void {
     log.warn({ err }, 'a message or the members of a room could not be sent')
@@ -146,6 +150,25 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     rooms.delete(keyOf(place))
   }
 
+  /** Removes the member now or, if that fails, with a later heartbeat. */
+  async function remove (tenant: Owner, names: readonly string[], id: string): Promise<void> {
+    try {
+      await store.leave(tenant, names, id)
+    } catch (error) {
+      for (const room of names) unremoved.set(memberKey(id, room), { tenant, room, id })
+      throw error
+    }
+  }
+
+  async function removeAgain (): Promise<void> {
+    const left = [...unremoved]
+    await store.remove(left.map(([, member]) => member))
+    for (const [key, { tenant, room }] of left) {
+      unremoved.delete(key)
+      changed({ tenant, room })
+    }
+  }
+
   async function beat (): Promise<void> {
     const wasForgotten = await store.beat()
     if (wasForgotten) {
@@ -155,6 +178,12 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       )
       for (const { tenant, room } of own) changed({ tenant, room })
     }
+    if (unremoved.size > 0) {
+      removing ??= removeAgain().finally(() => {
+        removing = null
+      })
+      await removing
+    }
     for (const place of await store.removeDead()) changed(place)
   }
 
@@ -163,7 +192,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     joining++
     begun ??= Promise.all([beat(), bus.hear()]).then(() => {
       timer = setInterval(() => {
-        if (rooms.size === 0 && joining === 0) return rest()
+        if (rooms.size === 0 && joining === 0 && unremoved.size === 0) return rest()
         beating = beat().catch((err: unknown) => log.warn({ err }, 'the members of rooms are not stored: the database cannot be reached'))
       }, beatMs).unref()
     }, (error: unknown) => {
@@ -182,16 +211,23 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   async function enter (client: Client, name: string, state: unknown): Promise<void> {
     await ready()
     const place = { tenant: client.identity.tenant, room: name }
+    // A removal that has begun would remove the new member.
+    unremoved.delete(memberKey(client.id, name))
+    await removing?.catch(() => {})
     const joined = await store.join(
       { ...place, id: client.id, state },
       maxMembers,
       (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null
     )
+    if (joined.kind === 'unsure') {
+      if (!client.rooms.has(name)) unremoved.set(memberKey(client.id, name), { ...place, id: client.id })
+      throw joined.error
+    }
     if (joined.kind === 'gone') throw failure('tenantUnknown')
     if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has the maximum of ${maxMembers} members` })
     if (joined.kind === 'full') throw refusal(plans, 'rooms', plans.of(joined.plan), joined.needed)
     if (client.isClosed) {
-      await store.leave(place.tenant, [name], client.id)
+      await remove(place.tenant, [name], client.id)
       return
     }
     const room = rooms.get(keyOf(place)) ?? newRoom(place)
@@ -220,7 +256,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       const left = names.filter((name) => client.rooms.delete(name))
       if (left.length === 0) return
       for (const room of left) drop({ tenant, room }, client)
-      await store.leave(tenant, left, client.id)
+      await remove(tenant, left, client.id)
       for (const room of left) changed({ tenant, room })
     },
 

@@ -68,7 +68,7 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     const { tenant } = client.identity
     watches.closeAll(client)
     rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
-      log.debug({ err }, 'a connection could not leave its rooms: it is removed when this process ends')
+      log.debug({ err }, 'a connection could not leave its rooms: it is removed with a later heartbeat')
     )
     release(tenant)
     recordBytes(client)

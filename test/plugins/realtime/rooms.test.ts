@@ -1,11 +1,12 @@
 /** Large rooms: their messages are sent in turns with those of other tenants. */
+import { randomUUID } from 'node:crypto'
 import { mock } from 'node:test'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { type Owner, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
 import { plansOf } from '../../../plugins/plans/plans-of.js'
-import type { MemberStore } from '../../../plugins/realtime/member-store.js'
+import { createMemberStore, type MemberStore } from '../../../plugins/realtime/member-store.js'
 import { createRooms } from '../../../plugins/realtime/rooms.js'
 import type { Client } from '../../../plugins/realtime/types.js'
 import { until } from '../../helpers/until.js'
@@ -18,6 +19,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
   const store: MemberStore = {
     join: async () => ({ kind: 'joined' }),
     leave: async () => {},
+    remove: async () => {},
     members: async () => [],
     beat: async () => false,
     restore: async () => {},
@@ -61,7 +63,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
       await rooms.join(client, 'a', null)
       return client
     }))
-  return { rooms, log, enter }
+  return { rooms, log, events, enter }
 }
 
 test('a flood of messages in a large room is sent in turns: a message of another tenant does not wait for all of it', async (t) => {
@@ -121,6 +123,81 @@ test('the members of a room are read again after a pause if the database fails',
   t.equal(await after(100), 1)
   t.equal(await after(100), 1, 'not at once')
   t.equal(await after(1000), 2)
+})
+
+test('a member that could not leave a room in the database is removed with a later heartbeat', async (t) => {
+  const rows = new Set<string>()
+  let isAway = false
+  const available = () => {
+    if (isAway) throw new Error('the database is away')
+  }
+  const { rooms, events, enter } = await made(t, {
+    async join ({ id }) {
+      rows.add(id)
+      return { kind: 'joined' }
+    },
+    async leave (_tenant, _rooms, id) {
+      available()
+      rows.delete(id)
+    },
+    async remove (members) {
+      available()
+      for (const { id } of members) rows.delete(id)
+    },
+    async beat () {
+      available()
+      return false
+    }
+  })
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const beats = async () => {
+    mock.timers.tick(4000)
+    await new Promise(setImmediate)
+  }
+  const [first, second] = await enter(tenantRef('acme'), 2)
+  if (first === undefined || second === undefined) return t.fail('no members')
+  isAway = true
+  for (const client of [first, second]) await t.rejects(rooms.leave(client, ['a']), /away/)
+  await beats()
+  t.equal(rows.size, 2)
+  await rooms.join(second, 'a', null)
+  events.length = 0
+  isAway = false
+  await beats()
+  t.same([...rows], [second.id], 'a member that joined again stays')
+  t.match(events, [{ kind: 'presence', room: 'a' }], 'other processes read the members again')
+})
+
+test('a removal of members removes no others', async (t) => {
+  const { app } = await open(t)
+  const store = createMemberStore(app.db, app.engine.kyselyFor, randomUUID())
+  await store.beat()
+  const [acme, globex] = [tenantRef('acme'), tenantRef('globex')]
+  const [id, other] = [randomUUID(), randomUUID()]
+  const places = [{ tenant: acme, room: 'a' }, { tenant: acme, room: 'b' }, { tenant: globex, room: 'a' }]
+  for (const place of places) {
+    for (const member of [id, other]) t.match(await store.join({ ...place, id: member, state: null }, 10, () => null), { kind: 'joined' })
+  }
+  await store.remove([{ tenant: acme, room: 'a', id }, { tenant: globex, room: 'a', id: other }])
+  const left = await Promise.all(places.map(async (place) => (await store.members(place, 10)).map((member) => member.id)))
+  t.same(left, [[other], [id, other], [id]])
+})
+
+test('a member whose join got no response is removed with a later heartbeat', async (t) => {
+  const removed: string[] = []
+  const { enter } = await made(t, {
+    join: async () => ({ kind: 'unsure', error: new Error('no response') }),
+    async remove (members) {
+      removed.push(...members.map(({ id }) => id))
+    }
+  })
+  mock.timers.enable({ apis: ['setTimeout', 'setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  await t.rejects(enter(tenantRef('acme'), 1), /no response/)
+  mock.timers.tick(4000)
+  await new Promise(setImmediate)
+  t.same(removed, ['acme 0'])
 })
 
 test('the members of a room are read again after events may have been missed', async (t) => {
