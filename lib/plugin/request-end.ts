@@ -94,6 +94,8 @@ function closeWith (socket: Socket, response: ServerResponse): void {
 function close (response: ServerResponse): void {
   if (response.socket !== null || response.destroyed) return
   response.destroy()
+  // As Node sets it on the response that has the connection. Without it, `pipe` and `finished` wait for ever if they begin later.
+  Object.defineProperty(response, 'closed', { value: true })
   response.emit('close')
 }
 

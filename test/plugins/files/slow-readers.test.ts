@@ -1,6 +1,8 @@
 /** Downloads of callers who read slowly. */
 import { readdir, readlink } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { until } from '../../helpers/until.js'
 import { requestText, slowReader } from '../responses/slow-readers.js'
 import { file, MB, open, userOf } from './app.js'
@@ -48,4 +50,32 @@ test('an address without a token has 100 downloads at a time, and other callers 
   for (const { socket } of readers) socket.destroy()
   await until('nothing is held', () => app.responses.unsentBytes === 0)
   t.equal((await stranger.ask(`GET ${pathname}`)).bytes.length, 8 * MB)
+})
+
+test('pipelined downloads whose connection ends before they are sent close their files, and free their places', async (t) => {
+  const sending = gate()
+  let opened = 0
+  const { app, origin, folder, as } = await open(t, { server: { maxUnsentBytes: 1024 * MB } }, {
+    prepare (app) {
+      app.addHook('onSend', async ({ method, url }) => {
+        if (method !== 'GET' || !url.startsWith('/files/download/')) return
+        opened++
+        await sending.opened
+      })
+    }
+  })
+  const acme = as('acme')
+  const { body } = await acme.upload([file(Buffer.alloc(MB, 'a'))])
+  const { pathname } = new URL(String(body['url']), origin)
+  const pipelined = requestText('GET', pathname, acme.headers).repeat(17)
+  const connections: Socket[] = []
+  app.server.on('connection', (socket: Socket) => connections.push(socket))
+  const callers = await Promise.all(Array.from({ length: 6 }, () => slowReader(t, origin, pipelined)))
+  await until('the files are open', () => opened === 6 * 17)
+  t.equal(await openFiles(folder), 100)
+  for (const { socket } of callers) socket.destroy()
+  await until('the server has noticed', () => connections.every(({ closed }) => closed))
+  sending.open()
+  await until('the files are closed', async () => await openFiles(folder) === 0)
+  t.equal((await acme.ask(`GET ${pathname}`)).bytes.length, MB)
 })
