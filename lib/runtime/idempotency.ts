@@ -58,6 +58,8 @@ export interface Once {
   readonly claim: IdempotencyClaim
   /** Records that the route has written. Rejects if another request has taken over the key, so that the transaction rolls back. */
   written(session: Session): Promise<void>
+  /** The route has written outside the database: a later error does not free the key. */
+  wroteOutside(): void
   /** Records the write and stores the response body. */
   answered(session: Session, body: string): Promise<void>
   /** The transaction that stores the body has committed. */
@@ -76,10 +78,14 @@ export async function once (
   if (isKept(claim)) return replayed(reply, claim)
   const run = async (session: Session, statement: IdempotencyClaim['mark']) => requireMark(await session.rows(statement, statement.values))
   let isStored = false
+  let hasWrittenOutside = false
   try {
     const body = await work({
       claim,
       written: (session) => run(session, claim.mark),
+      wroteOutside () {
+        hasWrittenOutside = true
+      },
       async answered (session, body) {
         const keeping = claim.keeping(keptOf(reply, body))
         isStored = keeping !== null
@@ -94,7 +100,7 @@ export async function once (
   } catch (error) {
     // It points to a record whose transaction did not commit.
     reply.removeHeader('location')
-    await claim.failed()
+    await (hasWrittenOutside ? claim.lost() : claim.failed())
     throw error
   }
 }

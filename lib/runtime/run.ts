@@ -128,9 +128,13 @@ async function runOnFirestore (
       return runQueries(route, scope, stores)
     })
     : await runQueries(route, scope, { sql, documents: firestore, held, turns: unrefused })
+  once?.wroteOutside()
   form?.keep()
   if (written !== undefined) await written()
-  const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
+  const calls = route.integrations.length > 0
+  // The calls can outlast the process, or the lease of the key.
+  if (once !== undefined && calls) await engine.transaction(options, (session) => once.written(session))
+  const last = calls ? await runIntegrations(route, scope, caller) : null
   const body = await bodyOf(route, result, scope, unrefused, last)
   reportCreated(result, caller)
   if (once !== undefined) {

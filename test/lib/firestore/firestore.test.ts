@@ -171,6 +171,36 @@ test('one document can use shared collections, indexes and both stores', async (
   })
 })
 
+test('a request with an idempotency key that fails after its write to Firestore does not write again', async (t) => {
+  const { emulatorHost, projectId } = await firestoreServer(t)
+  const add: DocumentQuery = { collection: 'orders', operation: 'add', data: { n: 1 } }
+  const copies = '[body.t, body.t, body.t], [body.t, body.t, body.t]'
+  const app = await testServer(t, {
+    databaseProvider: 'firebase',
+    firebase: { projectId, emulatorHost },
+    routes: [
+      { path: '/orders', method: 'post', firebaseQueries: [add], integrations: [{ type: 'nowhere', action: 'call', params: {} }] },
+      {
+        path: '/pairs',
+        method: 'post',
+        firebaseQueries: [{ ...add, alias: 'a' }, { ...add, alias: 'b' }],
+        transform: { fields: { x: `result.a.id == '' ? [] : [[${copies}], [${copies}]]` } }
+      },
+      { path: '/orders', method: 'get', firebaseQueries: [{ collection: 'orders', operation: 'query' }] }
+    ],
+    customIntegrations: [{ name: 'nowhere', baseUrl: 'http://127.0.0.1:9', actions: { call: { method: 'post', path: '/' } } }]
+  }, { tenants: ['a'] })
+  const ask = caller(t, app, { tenant: 'a' })
+  const body = { t: 'a'.repeat(600_000) }
+  const count = async () => Object((await ask('GET /orders')).body['data']).length
+  for (const [path, status, total] of [['/orders', 502, 1], ['/pairs', 422, 3]] as const) {
+    const request = { body, headers: { 'idempotency-key': 'k' } }
+    t.match(await ask(`POST ${path}`, request), { status }, path)
+    refused(t, await ask(`POST ${path}`, request), 409, 'IDEMPOTENCY_ANSWER_LOST', path)
+    t.equal(await count(), total, path)
+  }
+})
+
 test('contention is retried, and then a 409', async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
   const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 1000 })
