@@ -44,16 +44,16 @@ function isReadableBy (write: CompiledRoute, read: CompiledRoute): boolean {
 }
 
 /**
- * The isolation that separates two writers of one version. A write that changes the record's own row conflicts with other writers
- * at that row. A write that only adds rows, or changes a list, needs the database to detect that the data it read has changed.
+ * The isolation that separates two writers of one version. If the version is that of one row, the writers that change it conflict
+ * at this row. Otherwise they can change different rows, and the database must detect that the data they read has changed.
  */
 export function isolationOf (
   match: Precondition,
   write: Pick<CompiledRoute, 'queries'>,
   read: Pick<CompiledRoute, 'queries'>
 ): Isolation | undefined {
-  const changes = write.queries.filter((query) => query.write && query.status === 200)
   // Such a write fails by itself if the row is gone.
-  if (match === '*' && changes.some(({ missing }) => missing === 'notFound')) return undefined
-  return changes.length > 0 && read.queries.every(({ resultKind }) => resultKind === 'record') ? 'repeatable read' : 'serializable'
+  if (match === '*' && write.queries.some(({ write, status, missing }) => write && status === 200 && missing === 'notFound')) return undefined
+  const [query, ...others] = read.queries
+  return query?.ofOneRow === true && others.length === 0 ? 'repeatable read' : 'serializable'
 }

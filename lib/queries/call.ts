@@ -59,6 +59,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     missing: 'notFound',
     status: 200,
     resultKind: one ? 'record' : 'page',
+    ofOneRow: false,
     references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
     inputPointers: new Map(),
     callsFunction: true,

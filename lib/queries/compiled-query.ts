@@ -46,6 +46,8 @@ interface QueryParts {
   readonly status: 200 | 201
   /** The form of the result for an object as input; for an array as input, an insert returns `records`. */
   readonly resultKind: ResultKind
+  /** The result is a record of one row, and depends on no other row. */
+  readonly ofOneRow: boolean
   readonly references: readonly Reference[]
   /** The source of each column of a written record: column to JSON Pointer, such as `/body/title`. */
   readonly inputPointers: ReadonlyMap<string, string>

@@ -72,6 +72,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     missing: 'notFound',
     status: operation === 'create' || operation === 'add' ? 201 : 200,
     resultKind: cursors === undefined ? resultKinds[operation] : 'cursorPage',
+    ofOneRow: operation === 'get',
     references: Object.freeze(references),
     inputPointers: new Map(),
     record: documentSchema,

@@ -4,10 +4,12 @@ import type { Query, TableOperation } from '../schema/query.js'
 import { compileCall } from './call.js'
 import type { CompiledQuery } from './compiled-query.js'
 import { findTable, type QueryContext, uniqueReferences } from './context.js'
+import { hasEmbeds } from './embed.js'
 import { namesOf } from './field.js'
 import { compileInsert } from './insert-operation.js'
 import { checkMembers, type CompiledOperation } from './operation.js'
 import { recordSchema, tableInput } from './record-schema.js'
+import { isOneRow } from './row-key.js'
 import { compileSelect } from './select-operation.js'
 import { compileSubject, type Subject } from './subject.js'
 import { readsOf, writesOf } from './table-use.js'
@@ -61,6 +63,7 @@ class TableQuery implements CompiledQuery {
   readonly missing: CompiledQuery['missing']
   readonly status: CompiledQuery['status']
   readonly resultKind: CompiledQuery['resultKind']
+  readonly ofOneRow: boolean
   readonly references: CompiledQuery['references']
   readonly inputPointers: CompiledQuery['inputPointers']
   readonly checkedColumns: NonNullable<CompiledQuery['checkedColumns']>
@@ -70,7 +73,7 @@ class TableQuery implements CompiledQuery {
   readonly #subject: Subject
 
   constructor ({ alias, operation: kind }: Query, subject: Subject, operation: CompiledOperation) {
-    const { table, full, context: { catalogue } } = subject
+    const { table, full, filters, context: { catalogue } } = subject
     this.key = alias ?? table.name
     this.table = table.name
     this.write = kind !== 'select'
@@ -80,6 +83,8 @@ class TableQuery implements CompiledQuery {
     this.missing = operation.missing
     this.status = kind === 'insert' ? 201 : 200
     this.resultKind = operation.resultKind
+    this.ofOneRow = kind === 'select' && operation.resultKind === 'record' && full.grouped !== true && isOneRow(filters, table) &&
+      !hasEmbeds(full) && !table.view
     this.references = Object.freeze(uniqueReferences(operation.references))
     this.inputPointers = operation.inputPointers ?? new Map()
     this.checkedColumns = operation.tenantKeys?.map(({ columns }) => columns) ?? []

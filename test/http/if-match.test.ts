@@ -14,6 +14,10 @@ const tables = {
   comments: {
     tenantScoped: true,
     columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, note: { type: 'text' }, text: { type: 'text' } }
+  },
+  lines: {
+    tenantScoped: true,
+    columns: { id: { type: 'text', primaryKey: true }, note: { type: 'text', references: 'notes.id' }, text: { type: 'text' } }
   }
 } as const satisfies TestDocument['tables']
 
@@ -66,6 +70,20 @@ const routesAt = (base: string): Route[] => [
       operation: 'update',
       id,
       data: { title: '{{body.title}}' }
+    }]
+  },
+  // The GET route shows rows of two tables, and each write changes one of them.
+  { method: 'post', path: `${base}/lines`, queries: [{ table: 'lines', operation: 'insert' }] },
+  { method: 'get', path: `${base}/parts/:id`, queries: [{ ...readNote, select: '*, lines(*)' }] },
+  { method: 'put', path: `${base}/parts/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
+  {
+    method: 'patch',
+    path: `${base}/parts/:id`,
+    queries: [{
+      table: 'lines',
+      operation: 'update',
+      filters: [{ column: 'note', value: id }, { column: 'id', value: '{{body.id}}' }],
+      data: { text: '{{body.text}}' }
     }]
   },
   { method: 'get', path: `${base}/made/:id`, queries: [readNote] },
@@ -198,6 +216,26 @@ async function permissions (t: Test, asking: (permissions: string[]) => Ask, bas
 
 const settled = (responses: readonly Reply[]) => responses.map(({ status }) => status).sort()
 
+async function partRaces (t: Test, servers: readonly Ask[], base: string, writers: number): Promise<void> {
+  const [ask] = servers
+  if (ask === undefined) throw new Error('there is no server')
+  const note = `parts${base.slice(1)}`
+  const path = `${base}/parts/${note}`
+  await ask(`POST ${base}/notes`, { body: { id: note, title: 'one' } })
+  for (let n = 0; n < writers; n++) await ask(`POST ${base}/lines`, { body: { id: `${note}${n}`, note, text: 'one' } })
+  for (let round = 0; round < 5; round++) {
+    const tag = tagOf(await ask(`GET ${path}`))
+    const responses = await Promise.all(Array.from({ length: writers }, (_, n) => {
+      const own = servers[n % servers.length] ?? ask
+      const text = `${round} by ${n}`
+      return n === 0
+        ? own(`PUT ${path}`, putting(text, tag))
+        : own(`PATCH ${path}`, { ...putting('', tag), body: { id: `${note}${n}`, text } })
+    }))
+    t.same(settled(responses), [200, ...Array.from({ length: writers - 1 }, () => 412)])
+  }
+}
+
 async function races (t: Test, servers: readonly Ask[], base: string, writers: number): Promise<void> {
   const [ask] = servers
   if (ask === undefined) throw new Error('there is no server')
@@ -241,6 +279,7 @@ test('If-Match on declared writes', (t) =>
         await preconditions(t, user('acme'), base)
         await t.test("the read's permissions apply", (t) => permissions(t, (permissions) => user('acme', permissions), base))
         await t.test('of concurrent writers with one version, one succeeds', (t) => races(t, [user('acme')], base, 4))
+        await t.test('also if they change different rows of it', (t) => partRaces(t, [user('acme')], base, 4))
       })
     }
 
@@ -270,11 +309,13 @@ test('If-Match on declared writes', (t) =>
         t.same(shown.sort(), [
           'delete /notes/{id}',
           'patch /notes/{id}',
+          'patch /parts/{id}',
           'put /both/{id}',
           'put /comments/{id}',
           'put /guarded/{id}',
           'put /made/{id}',
           'put /notes/{id}',
+          'put /parts/{id}',
           'put /shown/{id}'
         ])
       }
