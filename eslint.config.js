@@ -42,7 +42,13 @@ export default [
   {
     files: ['**/*.ts'],
     ignores: ['test/**'],
-    rules: { 'max-lines': ['error', 350] }
+    rules: {
+      'max-lines': ['error', 350],
+      'no-restricted-syntax': ['error', {
+        selector: 'CallExpression[callee.object.name="AbortSignal"][callee.property.name="any"] CallExpression[callee.property.name="timeout"]',
+        message: 'A garbage collection removes this timeout: nothing keeps its signal. Use a timer that is cleared at the end.'
+      }]
+    }
   },
   {
     files: ['test/plugins/**/*.ts'],

@@ -46,13 +46,18 @@ export async function runTools (calls: readonly ToolCall[], tools: readonly Mode
 async function runTool (tool: ModelTool, text: string, signal: AbortSignal): Promise<{ readonly value: string, readonly ok: boolean }> {
   const input = parsedInput(text)
   if (input === undefined) return failed('The input is not valid JSON')
-  const over = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
+  // `AbortSignal.any` does not keep a signal of `AbortSignal.timeout`: a garbage collection would remove the timeout.
+  const late = new AbortController()
+  const timer = setTimeout(() => late.abort(), maxRunMs)
+  const over = AbortSignal.any([signal, late.signal])
   try {
     const result = await untilAborted(tool.run(input, over), over)
     const json = storableJson(JSON.stringify(result) ?? 'null')
     return json.length > maxResult ? failed(`The result has more than ${maxResult} characters: request less`) : { value: json, ok: true }
   } catch (error) {
     return failed(error instanceof TenantryError ? error.message : 'The tool failed')
+  } finally {
+    clearTimeout(timer)
   }
 }
 
