@@ -109,12 +109,14 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
     within: SessionSettings = settings
   ): Promise<T> {
     const { tenant, isolation } = options
+    // It rejects an invalid id, before the transaction has a connection.
+    const prelude = preludes(tenant)
     for (let attempts = 0; ; attempts++) {
       if (attempts > 0) await sleep(retryPause(attempts))
       const client = await connected(options)
       if (within.silenceMs === undefined) access.keep(client)
       let fault: unknown
-      const session = new TransactionSession(client, within, preludes(tenant), (error) => {
+      const session = new TransactionSession(client, within, prelude, (error) => {
         fault ??= error
         return translate(error)
       }, isolation, { tenant, slowReads })

@@ -42,7 +42,11 @@ test("each request reads and writes only its tenant's rows, on one connection", 
     await t.rejects(engine.text(insert, [5, 'b'], { tenant: tenantRef('a') }), /row-level security/)
     await t.rejects(engine.transaction({ tenant: tenantRef('a') }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
     t.equal(await read('b'), '3', 'after a rejection too')
-    for (const text of ['*', "a' or true"]) await t.rejects(read(text), /not a valid tenant id/)
+    for (const text of ['*', "a' or true"]) {
+      await t.rejects(read(text), /not a valid tenant id/)
+      await t.rejects(engine.transaction({ tenant: tenantRef(text) }, (session) => session.text(seen, [])), /not a valid tenant id/)
+      t.equal(await read('b'), '3', 'the connection is free')
+    }
   }
 })
 
