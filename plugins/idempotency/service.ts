@@ -71,7 +71,8 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
     if (text.slice(0, fingerprintLength) !== fingerprint) throw failure('idempotencyMismatch')
     const { state, status, headers, isLeased } = found
     if (state === 'answered' && status !== null) return { status, headers: headers ?? {}, body: text.slice(fingerprintLength) }
-    throw isLeased ? requestRunning() : failure('idempotencyAnswerLost')
+    // A running key whose lease is over can be claimed: another request has done so at this moment.
+    throw isLeased || state === 'running' ? requestRunning() : failure('idempotencyAnswerLost')
   }
 
   async function quietly (tenant: Owner, work: Promise<unknown>): Promise<void> {

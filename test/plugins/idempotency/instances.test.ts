@@ -9,6 +9,7 @@ import { createServer } from '../../../lib/server.js'
 import { maxAnonymousBytes, maxAnonymousKeys, maxBytes, maxKeys } from '../../../plugins/idempotency/quota.js'
 import { maxResponseBytes } from '../../../plugins/idempotency/service.js'
 import { startInstances } from '../../helpers/instances.js'
+import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { testDocument, testMasterKey, testServer, testServers } from '../../helpers/server.js'
@@ -45,6 +46,25 @@ test('of parallel requests with one key on two servers, one is executed', async 
   }
   t.equal(await notesOf(t, here), 1)
   t.match((await asks[1]!('GET /tenant/api-keys')).body['pagination'], { total: 1 })
+})
+
+test('of two requests that take over the key of a dead process at once, the second one is told to retry', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  const send = async () => await acme('POST /notes', { body: { text: 'taken over' }, ...under('dead') })
+  t.equal((await send()).status, 201)
+  // As a process leaves it that dies before its write.
+  await sql`update tenantry.idempotency_keys set state = 'running', leased_until = now() - interval '1 s'`.execute(app.db)
+  const responses = await app.db.transaction().execute(async (transaction) => {
+    await sql`select from tenantry.idempotency_keys for update`.execute(transaction)
+    const sent = [send(), send()]
+    await untilBlocked(app.db, Promise.race(sent), 2)
+    return { sent }
+  }).then(({ sent }) => Promise.all(sent))
+  const [first, second] = responses.toSorted((a, b) => a.status - b.status)
+  t.equal(first?.status, 201)
+  refused(t, second!, 409, 'IDEMPOTENCY_RUNNING')
+  t.match(second, { headers: { 'retry-after': '2' } })
 })
 
 test('a process that is killed midway leaves no second row', async (t) => {
