@@ -8,6 +8,7 @@ import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { pageQuery, readPage } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success } from '../../lib/http/schemas.js'
+import { isOfLogin } from '../../lib/identity/session-claims.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
 import { noUsage } from '../../lib/models/tokens.js'
@@ -15,6 +16,7 @@ import type { ToolCallOutcome } from '../../lib/models/types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { callerOf, isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
+import { ownProvider, providerOf } from '../auth/providers/claims.js'
 import { sendEvents } from '../models/event-stream.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -123,7 +125,8 @@ function ownerOf (request: FastifyRequest): ConversationOwner {
       message: 'Conversations cannot be saved for this user: the `sub` of the token is too long or contains invalid characters'
     })
   }
-  return { tenant, user: caller.sub, platform: isPlatformAdmin(caller) }
+  const ofLogin = caller.tenant_id === tenant && providerOf(caller) === ownProvider && isOfLogin(caller)
+  return { tenant, user: caller.sub, platform: isPlatformAdmin(caller), ofLogin }
 }
 
 async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatResponse>> {

@@ -51,10 +51,10 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       return rows.reverse().map((message) => ({ ...message, citations: message.citations ?? [] }))
     },
 
-    /** Adds the messages. Returns false if the conversation or the tenant was deleted meanwhile. */
+    /** Adds the messages. Returns false if the conversation, its user or the tenant was deleted meanwhile. */
     async add (owner: ConversationOwner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
       return await dbFor(owner.tenant).transaction().execute(async (writer) => {
-        if (!await lockTenant(writer, owner.tenant, 'shared')) return false
+        if (!await lockTenant(writer, owner.tenant, 'shared') || !await lockUser(writer, owner)) return false
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
         if (turn.title !== null) {
           await insert(writer, owner, turn, turn.title)
@@ -70,6 +70,12 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       return row !== undefined
     }
   }
+}
+
+/** Keeps the user of a login until the transaction ends; false if it was deleted. Its deletion removes the conversations. */
+async function lockUser (writer: SystemTransaction, { tenant, user, ofLogin }: ConversationOwner): Promise<boolean> {
+  return !ofLogin || await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', user)
+    .forKeyShare().executeTakeFirst() !== undefined
 }
 
 async function insert (

@@ -14,6 +14,8 @@ export interface ConversationOwner {
   /** The `sub`. */
   readonly user: string
   readonly platform: boolean
+  /** A login at this server: the tenant's user can be deleted. */
+  readonly ofLogin: boolean
 }
 
 export interface ConversationMessage {

@@ -1,9 +1,11 @@
 /** Failing tools and providers, disconnecting callers, and growing conversations. */
+import { randomUUID } from 'node:crypto'
 import { EventEmitter, once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import type { LLMock } from '@copilotkit/aimock'
 import { sql } from 'kysely'
 import t from 'tap'
+import { noActor } from '../../../lib/database/audit.js'
 import { begin, chunk, mockProvider, tokenOf, wireProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'
 
@@ -128,6 +130,40 @@ t.test("a disconnecting caller aborts the provider's request and the running too
   t.pass('the connection to the provider is closed')
   t.match((await as('acme').ask('GET /agent/conversations')).body, { pagination: { total: 0 } })
   t.ok(app.server.listening)
+})
+
+t.test('a chat whose user is deleted meanwhile is not stored', async (t) => {
+  const mock = await mockProvider(t)
+  calls(mock, 'leave')
+  mock.onMessage('hello', { content: 'Hi.' })
+  let remove = async () => {}
+  const { app, as } = await open(t, mock.url, {
+    server: {
+      prepare (app) {
+        app.register(async (group) => {
+          group.get('/leave', {
+            config: { access: 'user', tool: { name: 'leave', description: 'Leaves.', readOnly: true, destructive: false } }
+          }, async () => {
+            await remove()
+            return {}
+          })
+        })
+      }
+    }
+  })
+  const { id } = await app.users.create(
+    { tenant: 'acme', email: 'eve@example.com', password: 'a long password of eve', role: 'user' },
+    noActor
+  )
+  const conversations = async () => (await app.db.selectFrom('tenantry.conversations').select('user_id').execute()).length
+  const eve = as('acme', { sub: id, role: 'user', session_seq: 0, session_id: randomUUID() })
+  t.equal((await eve.chat('hello')).status, 200)
+  t.equal(await conversations(), 1)
+  remove = async () => {
+    t.equal((await as('acme', { sub: 'boss', role: 'admin' }).ask(`DELETE /users/${id}`)).status, 200)
+  }
+  t.match(await eve.chat('go', { tools: true }), { status: 200, body: { message: { content: 'Done.' } } })
+  t.equal(await conversations(), 0)
 })
 
 t.test('a response that takes too long is aborted, with the running tool', async (t) => {
