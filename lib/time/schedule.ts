@@ -1,6 +1,6 @@
 /** Times of a schedule: a cron pattern of five fields in a time zone. */
 import { Cron } from 'croner'
-import { hourMs } from './spans.js'
+import { dayMs, hourMs } from './spans.js'
 import { inZone, zoneFormat } from './zones.js'
 
 /** The least number of minutes between two runs of a tenant's schedule. */
@@ -34,7 +34,8 @@ const pattern = new RegExp(`^${numbers} +${numbers} +${numbers} +${months} +${we
 export function parseSchedule (
   { cron, timezone = 'UTC' }: { readonly cron: string, readonly timezone?: string | undefined }
 ): Schedule | ScheduleFault {
-  if (!isTimezone(timezone)) {
+  const zone = clockOf(timezone)
+  if (zone === null) {
     return { at: 'timezone', reason: `there is no time zone "${timezone}": expected a name such as "Europe/Berlin"` }
   }
   const fields = pattern.exec(cron.trim())
@@ -43,13 +44,14 @@ export function parseSchedule (
   }
   let times: Cron
   try {
-    times = new Cron(cron.trim(), { timezone, paused: true })
+    // Of local times, as if they were UTC: croner omits some of them, or returns past ones, when the clocks of a zone change.
+    times = new Cron(cron.trim(), { timezone: 'UTC', paused: true })
   } catch (error) {
     return { at: 'cron', reason: error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'no pattern' }
   }
   const schedule: Schedule = {
     text: `${cron.trim().replaceAll(/ +/g, ' ')} ${timezone}`,
-    next: fields.slice(2).every((field) => field === '*') ? everyHour(cron, timezone) : (after) => times.nextRun(after)
+    next: fields.slice(2).every((field) => field === '*') ? everyHour(cron, zone) : inTurn(times, zone)
   }
   return schedule.next(new Date()) === null ? { at: 'cron', reason: 'the date never occurs: the workflow would never run' } : schedule
 }
@@ -74,32 +76,59 @@ function minutesOf (part: string): number[] {
   )
 }
 
-/** A pattern that names only minutes runs in every hour, including the repeated one when clocks go back, which croner skips. */
-function everyHour (cron: string, timezone: string): Schedule['next'] {
-  const minutes = new Set(minutesIn(cron))
-  return (after) => {
-    const first = (Math.floor(after.getTime() / minuteMs) + 1) * minuteMs
-    const offset = offsetOf(after, timezone)
-    const isDue = (time: number, ahead: number): boolean => minutes.has((Math.floor((time + ahead) / minuteMs) % 60 + 60) % 60)
-    let time = first
-    while (!isDue(time, offset)) time += minuteMs
-    if ((offsetOf(new Date(time), timezone) - offset) % hourMs === 0) return new Date(time)
-    // The clock changes by a part of an hour.
-    time = first
-    while (!isDue(time, offsetOf(new Date(time), timezone))) time += minuteMs
-    return new Date(time)
+/** The milliseconds by which a zone is ahead of UTC at a time in milliseconds. */
+type Clock = (time: number) => number
+
+/** null without such a time zone. */
+function clockOf (timezone: string): Clock | null {
+  try {
+    const format = zoneFormat(timezone)
+    return (time) => inZone(new Date(time), format).getTime() - time
+  } catch {
+    return null
   }
 }
 
-/** The milliseconds by which a zone is ahead of UTC. */
-function offsetOf (date: Date, timeZone: string): number {
-  return inZone(date, zoneFormat(timeZone)).getTime() - date.getTime()
+/** Each local time runs once: a repeated one the first time, a skipped one later by the shift. */
+function inTurn (times: Cron, zone: Clock): Schedule['next'] {
+  return (after) => {
+    const from = after.getTime()
+    let least = Infinity
+    // Skipped times of the last day may be due after `from`.
+    let local = times.nextRun(new Date(from + Math.min(zone(from - dayMs), zone(from))))
+    for (; local !== null; local = times.nextRun(local)) {
+      const time = timeOf(local.getTime(), zone)
+      if (time <= from) continue
+      least = Math.min(least, time)
+      // A skipped time may run after later local times.
+      const isSkipped = time + zone(time) !== local.getTime()
+      if (!isSkipped) break
+    }
+    return least === Infinity ? null : new Date(least)
+  }
 }
 
-function isTimezone (timezone: string): boolean {
-  try {
-    return new Intl.DateTimeFormat('en-US', { timeZone: timezone }).resolvedOptions().timeZone !== ''
-  } catch {
-    return false
+/** The time of a local time: by the clock before a change if that is ambiguous. */
+function timeOf (local: number, zone: Clock): number {
+  const before = zone(local - dayMs)
+  const after = zone(local + dayMs)
+  const isBefore = zone(local - before) === before || zone(local - after) !== after
+  return local - (isBefore ? before : after)
+}
+
+/** A pattern that names only minutes runs in every hour, including the repeated one when clocks go back. */
+function everyHour (cron: string, zone: Clock): Schedule['next'] {
+  const minutes = new Set(minutesIn(cron))
+  return (after) => {
+    const first = (Math.floor(after.getTime() / minuteMs) + 1) * minuteMs
+    const offset = zone(after.getTime())
+    const isDue = (time: number, ahead: number): boolean => minutes.has((Math.floor((time + ahead) / minuteMs) % 60 + 60) % 60)
+    let time = first
+    while (!isDue(time, offset)) time += minuteMs
+    if ((zone(time) - offset) % hourMs === 0) return new Date(time)
+    // The clock changes by a part of an hour.
+    time = first
+    while (!isDue(time, zone(time))) time += minuteMs
+    return new Date(time)
   }
 }

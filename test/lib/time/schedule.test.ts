@@ -28,6 +28,41 @@ test('a skipped local time runs after the clock change, and a repeated one runs 
   t.end()
 })
 
+test('within and after a repeated hour, the next time is later than the moment', (t) => {
+  for (
+    const [cron, timezone, from, next] of [
+      ['30 2 * * *', 'Europe/Berlin', '2026-10-25T01:00:05Z', '2026-10-26T01:30'],
+      ['59 2 * * *', 'Europe/Berlin', '2026-10-25T01:00Z', '2026-10-26T01:59'],
+      ['*/20 2 * * *', 'Europe/Berlin', '2026-10-25T00:40Z', '2026-10-26T01:00'],
+      ['5 * * * 0', 'Europe/Berlin', '2026-10-25T01:01Z', '2026-10-25T02:05'],
+      ['30 1 * * *', 'America/New_York', '2026-11-01T06:01Z', '2026-11-02T06:30'],
+      ['30 23 * * *', 'Africa/Cairo', '2026-10-29T21:00:05Z', '2026-10-30T21:30'],
+      ['30 0 * * *', 'America/Havana', '2026-11-01T05:01Z', '2026-11-02T05:30'],
+      ['45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T15:01Z', '2026-04-05T15:15'],
+      ['5 1 * * *', 'Antarctica/Troll', '2026-10-25T01:01Z', '2026-10-26T01:05']
+    ] as const
+  ) t.strictSame(timesOf(cron, timezone, from, 1), [next], `${cron} in ${timezone}`)
+  t.end()
+})
+
+test('a repeated local time runs the first time, also if the clock goes back by half an hour or by two', (t) => {
+  t.strictSame(timesOf('45 1 * * *', 'Australia/Lord_Howe', '2026-04-04T10:00Z', 2), ['2026-04-04T14:45', '2026-04-05T15:15'])
+  t.strictSame(timesOf('5 1 * * *', 'Antarctica/Troll', '2026-10-24T12:00Z', 2), ['2026-10-24T23:05', '2026-10-26T01:05'])
+  t.end()
+})
+
+test('each skipped local time runs later by the shift, between the times after the change', (t) => {
+  t.strictSame(timesOf('0,30 2 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 3), ['2026-03-29T01:00', '2026-03-29T01:30', '2026-03-30T00:00'])
+  t.strictSame(timesOf('30 2 * * *', 'Europe/Berlin', '2026-03-29T01:10Z', 1), ['2026-03-29T01:30'], 'asked for after the change')
+  t.strictSame(timesOf('30 2,3 * * *', 'Europe/Berlin', '2026-03-28T12:00Z', 2), ['2026-03-29T01:30', '2026-03-30T00:30'], 'one time for both')
+  t.strictSame(timesOf('15,35 2 * * *', 'Australia/Lord_Howe', '2026-10-03T12:00Z', 3), [
+    '2026-10-03T15:35',
+    '2026-10-03T15:45',
+    '2026-10-04T15:15'
+  ], 'a later time before the moved one')
+  t.end()
+})
+
 test('a pattern of minutes alone is not interrupted by clock changes', (t) => {
   t.strictSame(timesOf('*/30 * * * *', 'Europe/Berlin', '2026-10-24T23:20Z', 7), [
     '2026-10-24T23:30',
