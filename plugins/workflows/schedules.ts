@@ -42,6 +42,8 @@ export function inLockOrder (one: DueTime, other: DueTime): number {
 
 /** Moves a schedule on to its next time. Throws `NotDue` unless it is at this time, so that only one process succeeds. */
 export async function passDue (transaction: Kysely<SystemTables>, { tenant, workflow, at, next }: DueTime, run?: string): Promise<void> {
+  // Otherwise the schedule would stay due: each check of each process would start a run.
+  if (next <= at) throw new Error('the next time of a schedule must be later than the current one')
   // PostgreSQL's times have microseconds.
   const { numUpdatedRows } = await transaction.updateTable('tenantry.workflow_schedules').set({
     next_at: next,

@@ -240,6 +240,19 @@ test('processes that start the same schedules in other orders do not block each 
   t.same([await runsOf(app, 'globex'), (await runsOf(app, 'acme')).sort()], [['daily'], ['daily', 'nightly']])
 })
 
+test('a schedule that would not move on starts no run', async (t) => {
+  const app = await testServer(t, { ...idle, workflows: [] }, { engine: await postgresSection(t), tenants: ['acme'] })
+  await save(app, 'acme', [nightly()])
+  await setClock(app, at(10))
+  const compiled = (await app.workflows.documents.find(tenantRef('acme'), 'nightly'))?.compiled() ?? null
+  if (compiled === null) throw new Error('no workflow')
+  for (const next of [at(0), at(10)]) {
+    const started = app.workflows.startAt({ tenant: tenantRef('acme'), workflow: 'nightly', at: at(10), next }, compiled, {})
+    await t.rejects(started, /must be later/)
+  }
+  t.strictSame(await runsOf(app, 'acme'), [])
+})
+
 test('of two processes that start after a time has passed, one runs the workflow to its end', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
