@@ -54,10 +54,12 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
           : failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
       )
     }
-    const text = bytes.toString()
+    const sent = bytes.toString()
+    const text = sent.startsWith('\uFEFF') ? sent.slice(1) : sent
     const excess = jsonExcess(text)
     if (excess !== null) return done(failure('badRequest', { message: `The body ${excess}` }))
-    parse(request, text, (error, body) => {
+    // Fastify's parser skips a byte order mark, and only one.
+    parse(request, sent, (error, body) => {
       if (error === null) return finish(text, body, done)
       const place = faultPlaceOf(text)
       const message = place === null
