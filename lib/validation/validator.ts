@@ -112,7 +112,7 @@ function exactValidatorOf (schema: object, part: RequestPart, compile: Compile):
 
 /** ajv converts the texts to doubles; the exact numbers replace them. */
 function exactUrlValidator (schema: object, check: PartValidator): PartValidator {
-  const names = numericFields(schema)
+  const names = numericFields(schema).map(({ name }) => name)
   if (names.length === 0) return check
   return (value) => {
     const given: Readonly<Record<string, unknown>> = Object(value)
@@ -163,23 +163,45 @@ const shortInteger = /^\d{1,15}$/
 /** A number as JSON writes it. */
 const decimal = /^-?\d+(\.\d+)?(e[+-]?\d+)?$/i
 
-function numericFields (schema: object): string[] {
+/** A field whose texts ajv converts to numbers. */
+interface NumericField {
+  readonly name: string
+  /** Also a text outside a list. */
+  readonly isSingle: boolean
+}
+
+function numericFields (schema: object): NumericField[] {
   const properties: unknown = 'properties' in schema ? schema.properties : undefined
-  return Object.entries(Object(properties)).filter(([, field]) => {
+  return Object.entries(Object(properties)).flatMap(([name, field]): NumericField[] => {
     const { type, items }: { type?: unknown, items?: unknown } = Object(field)
     const { type: itemType }: { type?: unknown } = Object(items)
-    return [type, itemType].flat().some((name) => name === 'number' || name === 'integer')
-  }).map(([name]) => name)
+    const hasNumericItems = convertsTexts(itemType) && acceptsList(type)
+    // ajv wraps a single text for the type `array`.
+    const isSingle = convertsTexts(type) || (hasNumericItems && type !== undefined && !acceptsText(type))
+    return isSingle || hasNumericItems ? [{ name, isSingle }] : []
+  })
+}
+
+/** Whether a type accepts numbers, and no text as it is. */
+function convertsTexts (type: unknown): boolean {
+  return [type].flat().some((name) => name === 'number' || name === 'integer') && !acceptsText(type)
+}
+
+function acceptsText (type: unknown): boolean {
+  return [type].flat().includes('string')
+}
+
+function acceptsList (type: unknown): boolean {
+  return type === undefined || [type].flat().includes('array')
 }
 
 /** ajv converts like JavaScript: a blank to 0, "0x10" to 16. For "NaN" it reports that this is not a number. */
-function refuseOtherNumbers (value: unknown, names: readonly string[]): void {
+function refuseOtherNumbers (value: unknown, fields: readonly NumericField[]): void {
   const values: Record<string, unknown> = Object(value)
-  for (const name of names) {
+  for (const { name, isSingle } of fields) {
     const given = values[name]
-    if (typeof given === 'string' ? isOtherNumber(given) : Array.isArray(given)) {
-      values[name] = Array.isArray(given) ? given.map((item) => isOtherNumber(item) ? 'NaN' : item) : 'NaN'
-    }
+    if (Array.isArray(given)) values[name] = given.map((item) => isOtherNumber(item) ? 'NaN' : item)
+    else if (isSingle && isOtherNumber(given)) values[name] = 'NaN'
   }
 }
 

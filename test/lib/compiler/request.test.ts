@@ -158,6 +158,27 @@ t.test('params and query strings are coerced in place', async (t) => {
   }
 })
 
+t.test('a text of the query string is converted only where its type is a number', async (t) => {
+  const items = { type: 'integer' } as const
+  for (const route of [{}, { ofTenant: true }]) {
+    const accepts = (rule: NonNullable<RequestRules['query']>[string], given: unknown, expected: unknown) => {
+      const query = { q: given }
+      compile({ query: { q: rule } }, route).validate({ params: {}, query, body: undefined })
+      t.strictSame(query, { q: expected }, JSON.stringify({ rule, given }))
+    }
+    accepts({ items }, '1,2', '1,2')
+    accepts({ items }, 'abc', 'abc')
+    accepts({ items }, ['1', '2'], [1, 2])
+    accepts({ items, type: 'array' }, '1', [1])
+    t.match(refusal({ query: { q: { items, maxLength: 3 } } }, { query: { q: 'abcdef' } }, route), [/at most 3 characters/])
+    for (const wrong of ['0x10', 'abc', ['1', '0x10']]) {
+      t.match(refusal({ query: { q: { items, type: 'array' } } }, { query: { q: wrong } }, route), [/must be an integer/])
+    }
+    t.match(refusal({ query: { q: { items } } }, { query: { q: ['1', '0x10'] } }, route), [/must be an integer/])
+    t.match(refusal({ query: { q: { type: 'integer' } } }, { query: { q: ['0x10'] } }, route), [/must be an integer/])
+  }
+})
+
 t.test('a paginated route accepts limit and offset, one with hard deletion accepts hard', async (t) => {
   const query: RequestRules['query'] = { q: { type: 'string' } }
   const values: Record<string, unknown> = { limit: '5', offset: '10', other: 'x' }
