@@ -1,6 +1,7 @@
 /** A document as plain data: JSON values only, from JSON with comments and trailing commas, or from a program. */
 import type { Node, ParseError } from 'jsonc-parser'
 import * as jsonc from 'jsonc-parser'
+import { ExactNumber, isExact, numberOf } from '../json/exact-number.js'
 import { ConfigError, type Fault, type FaultList, pointerTo } from '../schema/faults.js'
 
 /** The expected text at a fault, by jsonc-parser's name of the error. */
@@ -22,10 +23,16 @@ const expectations: Readonly<Record<string, string>> = {
   InvalidCharacter: 'a string cannot contain unescaped line breaks and control characters'
 }
 
-/** Parses a text; `source` names it in faults. Throws a ConfigError with the line and column of the first fault, or of repeated members. */
-export function parseJson (text: string, source: string): unknown {
+const tooPrecise = 'the number exceeds the precision of a double: write it as a string'
+
+/**
+ * Parses a text; `source` names it in faults. Throws a ConfigError with the line and column of the first fault, or of all
+ * repeated members and of numbers that a double would change.
+ */
+export function parseJson (file: string, source: string): unknown {
   const errors: ParseError[] = []
-  const root = parseTree(text.charCodeAt(0) === 0xFEFF ? text.slice(1) : text, errors, source)
+  const text = file.charCodeAt(0) === 0xFEFF ? file.slice(1) : file
+  const root = parseTree(text, errors, source)
   const at = (offset: number) => `${source}:${position(text, offset)}`
   // The parser's errors after the first one are unreliable.
   const faults: Fault[] = errors.slice(0, 1).map(({ error, offset }) => {
@@ -36,10 +43,7 @@ export function parseJson (text: string, source: string): unknown {
     faults.push({ pointer: '', location: at(0), message: 'expected a document, but the file is empty' })
   }
   if (root === undefined || faults.length > 0) throw new ConfigError(faults)
-  const value = valueOf(
-    root,
-    (node, name) => faults.push({ pointer: '', location: at(node.offset), message: `the member "${name}" is duplicated` })
-  )
+  const value = valueOf(root, text, ({ offset }, message) => faults.push({ pointer: '', location: at(offset), message }))
   if (faults.length > 0) throw new ConfigError(faults)
   return value
 }
@@ -55,16 +59,17 @@ function parseTree (text: string, errors: ParseError[], source: string): Node | 
 }
 
 /** Own properties only: a member `__proto__` stays one, so that the check can refuse it. */
-function valueOf (node: Node, repeated: (node: Node, name: string) => void): unknown {
-  const { type, value, children = [] } = node
-  if (type === 'array') return children.map((child) => valueOf(child, repeated))
+function valueOf (node: Node, text: string, fault: (node: Node, message: string) => void): unknown {
+  const { type, value, children = [], offset, length } = node
+  if (type === 'array') return children.map((child) => valueOf(child, text, fault))
+  if (type === 'number' && isExact(numberOf(text.slice(offset, offset + length)))) fault(node, tooPrecise)
   if (type !== 'object') return value
   const result: Record<string, unknown> = {}
   for (const { children: [key, member] = [] } of children) {
     if (key === undefined || member === undefined) continue
     const name = String(key.value)
-    if (Object.hasOwn(result, name)) repeated(key, name)
-    Object.defineProperty(result, name, { value: valueOf(member, repeated), enumerable: true, configurable: true, writable: true })
+    if (Object.hasOwn(result, name)) fault(key, `the member "${name}" is duplicated`)
+    Object.defineProperty(result, name, { value: valueOf(member, text, fault), enumerable: true, configurable: true, writable: true })
   }
   return result
 }
@@ -86,6 +91,9 @@ const maxDepth = 64
 export function toPlain (value: unknown, faults: FaultList, pointer = '', around: object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is not a valid JSON number`, faults)
+  if (value instanceof ExactNumber || (typeof value === 'bigint' && isExact(numberOf(String(value))))) {
+    return refuse(pointer, tooPrecise, faults)
+  }
   if (typeof value !== 'object') {
     return refuse(pointer, `expected a JSON value, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
   }

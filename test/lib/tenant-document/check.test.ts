@@ -1,5 +1,6 @@
 /** A tenant's documents: every fault is reported, and nothing else is accepted. */
 import t from 'tap'
+import { parseJson } from '../../../lib/json/parse.js'
 import { readTenantDocument } from '../../../lib/tenant-document/index.js'
 import { check, faultsOf, route } from './documents.js'
 
@@ -54,6 +55,15 @@ t.test('secrets are found wherever a template can name one, and only there', asy
     settings: { a: '{{secret:never}}' }
   })
   t.strictSame(secrets, ['OLD-form', 'nested.key', 'second', 'token'])
+})
+
+t.test('a number that a double would change is a fault with its place', async (t) => {
+  const message = 'the number exceeds the precision of a double: write it as a string'
+  const n = parseJson('[9007199254740993, 0.12345678901234567890, 9007199254740991, 1.50]')
+  t.strictSame(await faultsOf({ routes: [{ ...route, response: { n } }] }), [
+    `/routes/0/response/n/0: ${message}`,
+    `/routes/0/response/n/1: ${message}`
+  ])
 })
 
 t.test('forbidden members of a document are reported with their place', async (t) => {
