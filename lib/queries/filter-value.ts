@@ -52,7 +52,12 @@ export function compileFilterValue (
   }
   const isList = takesList(filter.operator) || filter.operator === 'contains'
   const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
-  return { value, read, presence: filter.optional === true ? (scope) => (read(scope) ?? null) !== null : undefined }
+  return { value, read, presence: filter.optional === true ? presenceOf(filter.operator, read) : undefined }
+}
+
+/** null is a value of `is`. */
+function presenceOf (operator: Operator | undefined, read: FilterValue['read']): Switch {
+  return operator === 'is' ? (scope) => read(scope) !== undefined : (scope) => (read(scope) ?? null) !== null
 }
 
 /** Whether a comma-separated string is a list for the operator. */

@@ -94,6 +94,8 @@ onEachEngine(articles, {
     }
     t.strictSame(await find('is', 'featured', {}, { x: 'true' }), [10])
     t.strictSame(await find('is', 'slug', {}, { x: 'null' }), [30])
+    t.strictSame(await find('is', 'slug', { optional: true }, { x: null }), [30], 'null is a value of an optional `is`')
+    t.strictSame(await find('eq', 'title', { optional: true }, { x: null }), [10, 20, 30], 'and of no other operator')
     const search: Query = {
       table: 'articles',
       operation: 'select',
