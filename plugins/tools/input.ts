@@ -66,7 +66,13 @@ function queryOf (given: Readonly<Record<string, unknown>>, names: ReadonlySet<s
     if (!names.has(name) || !isGiven(value)) continue
     for (const item of [value].flat()) search.append(name, typeof item === 'object' && !isExact(item) ? stringifyJson(item) : String(item))
     const [first, ...further] = search.getAll(name)
-    if (first !== undefined) query[name] = further.length === 0 ? first : [first, ...further]
+    if (first === undefined) {
+      // An empty list is a value: without its name, an optional filter would be left out.
+      search.append(name, '')
+      query[name] = []
+    } else {
+      query[name] = further.length === 0 ? first : [first, ...further]
+    }
   }
   const text = search.toString()
   return text === '' ? '' : `?${text}`

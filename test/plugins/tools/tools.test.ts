@@ -89,6 +89,36 @@ test('reports the wrong value of the input', async (t) => {
   t.match(await call('hidden', {}), { status: 400, text: /TENANTRY_TOOL_UNKNOWN/ }, 'a route that is not a tool')
 })
 
+test('an empty list is a value of the query string', async (t) => {
+  const { as } = await open(t, {
+    ...document,
+    routes: [
+      ...document.routes ?? [],
+      {
+        path: '/some-notes',
+        method: 'get',
+        requireAuth: true,
+        mcp: { name: 'some_notes' },
+        request: { query: { titles: { type: 'array', items: { type: 'string' } } } },
+        queries: [{
+          table: 'notes',
+          operation: 'select',
+          select: 'title',
+          filters: [{ column: 'title', operator: 'in', value: '{{query.titles}}', optional: true }]
+        }]
+      }
+    ]
+  })
+  const call = async (name: string, input: object) => (await as('acme')('call', { name, input })).body
+  await call('add_note', { body: { title: 'a' } })
+  const titles = async (input: object) => (await call('some_notes', input)).result
+  t.match(await titles({}), { data: [{ title: 'a' }] })
+  t.match(await titles({ titles: null }), { data: [{ title: 'a' }] })
+  t.match(await titles({ titles: ['a', 'b'] }), { data: [{ title: 'a' }] })
+  t.match(await titles({ titles: [] }), { data: { length: 0 } })
+  t.match(await call('words', { q: 'x', tags: [] }), { result: { tags: { length: 0 } } })
+})
+
 test('a parameter of a path keeps every digit of a number', async (t) => {
   const { app } = await open(t, {
     routes: [{ path: '/numbers/:n', method: 'get', mcp: { name: 'number' }, response: { n: '{{params.n}}' } }]
