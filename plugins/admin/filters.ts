@@ -4,7 +4,7 @@
  */
 import type { Column, Table } from '../../lib/database/catalogue.js'
 import { parseJson } from '../../lib/json/parse.js'
-import { kindOf } from '../../lib/queries/column-value.js'
+import { itemType, kindOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
 import { type Filter, Operator } from '../../lib/schema/query.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -83,17 +83,20 @@ function wordOf (text: string, at: string): boolean | null {
 
 /** The compared value. A value that does not fit its column is refused when it is bound. */
 function valueOf (operator: Exclude<Operator, 'is'>, { name, type }: Column, text: string, at: string): unknown {
-  if (operator === 'in') return listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`)
+  if (operator === 'in') return itemsFor(type, listOf(text, '(', ')', at, `${operator}.(a,"b, with a comma")`), name, at)
   if (operator === 'like' || operator === 'ilike' || operator === 'fts') return text
-  switch (kindOf(type)) {
-    case 'array':
-      return listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`)
-    case 'json':
-    case 'vector':
-      return jsonOf(text, name, at)
-    default:
-      return text
-  }
+  if (kindOf(type) === 'array') return itemsFor(itemType(type), listOf(text, '{', '}', at, `${operator}.{a,"b, with a comma"}`), name, at)
+  return isJson(type) ? jsonOf(text, name, at) : text
+}
+
+function itemsFor (type: string, items: readonly string[], name: string, at: string): readonly unknown[] {
+  return isJson(type) ? items.map((item) => jsonOf(item, name, at)) : items
+}
+
+/** Whether the values of a column are written as JSON. */
+function isJson (type: string): boolean {
+  const kind = kindOf(type)
+  return kind === 'json' || kind === 'vector'
 }
 
 function listOf (text: string, open: string, close: string, at: string, example: string): string[] {

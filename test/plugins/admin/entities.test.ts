@@ -157,6 +157,8 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       ['data', 'contains.{"a":1}', ['Bread']],
       ['data', 'contains."{a"', []],
       ['data', 'eq.{"a":1}', ['Bread']],
+      ['data', 'in.("{\\"a\\":1}",7)', ['Bread']],
+      ['data', 'in.("\\"text\\"",7)', []],
       ['id', `eq.${ids.bread}`, ['Bread']],
       ['tenant_id', 'eq.globex', []],
       ['tenant_id', 'not.eq.acme', []],
@@ -422,6 +424,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await checkFault('filter[title]=is.true', '/query/filter[title]', /compared with null/)
     await checkFault('filter[title]=is.sql', '/query/filter[title]', /"is\.null"/)
     await checkFault('filter[title]=in.a', '/query/filter[title]', /must be a list/)
+    await checkFault('filter[data]=in.(a)', '/query/filter[data]', /JSON/)
     await checkFault('filter[title]=contains.a', '/query/filter[title]', /`contains` requires/)
     await checkFault('filter[tags]=contains.a', '/query/filter[tags]', /must be a list/)
     await checkFault('filter[data]=contains.a', '/query/filter[data]', /JSON/)
