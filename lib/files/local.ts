@@ -12,6 +12,7 @@ import { codeOf, failure } from '../errors.js'
 import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
+import { storedBytes } from './stored-bytes.js'
 
 const incoming = '.incoming' // no tenant's id begins with a period
 const pageSize = 1000
@@ -60,7 +61,7 @@ export function createLocalStore (folder: string): ObjectStore {
     async get (key, range) {
       const path = pathOf(key)
       const file = await orNull(open(path, 'r'))
-      return file === null ? null : file.createReadStream({ ...range, autoClose: true })
+      return file === null ? null : storedBytes(file.createReadStream({ ...range, autoClose: true }), translateDiskError)
     },
 
     async stat (key) {

@@ -7,6 +7,7 @@ import { failure } from '../errors.js'
 import { tenantRef } from '../identity/tenant-ref.js'
 import type { S3 } from '../schema/files.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
+import { storedBytes } from './stored-bytes.js'
 import { createUploadPlaces, inBlocks, takePlace } from './upload-memory.js'
 
 const partSize = 5_242_880 // bytes per part of an upload, the minimum of S3. An upload has at most 10,000
@@ -160,7 +161,7 @@ function stored (key: string, size = 0, modifiedAt = new Date(0)): StoredObject 
 }
 
 function readable (body: unknown): Stream {
-  if (body instanceof Readable) return body
+  if (body instanceof Readable) return storedBytes(body, translate)
   throw failure('storageUnavailable', { cause: new Error('the response has no body') })
 }
 

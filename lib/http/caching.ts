@@ -15,6 +15,27 @@ export const noStore: onRequestHookHandler = (_request, reply, done) => {
   done()
 }
 
+/** They describe the content of a response: a cache would keep an error as that content. */
+const contentHeaders = [
+  'accept-ranges',
+  'content-disposition',
+  'content-encoding',
+  'content-length',
+  'content-range',
+  'content-type',
+  'etag',
+  'last-modified'
+]
+
+/** Removes the headers of content that is not sent. Fastify also copies those of a stream to `raw`, before its first byte. */
+export function removeContent (reply: FastifyReply): void {
+  for (const name of contentHeaders) {
+    reply.removeHeader(name)
+    reply.raw.removeHeader(name)
+  }
+  reply.header('cache-control', 'no-store')
+}
+
 /** Adds to `Vary`. Most responses have none before. */
 export function addVary (reply: FastifyReply, names: string): void {
   const before = reply.getHeader('vary')

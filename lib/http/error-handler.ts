@@ -9,6 +9,7 @@ import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-f
 import { noteErrorCode } from '../log/request-log.js'
 import { type RequestPart, validationError } from '../validation/validator.js'
 import { trustsTenantHeader } from './account.js'
+import { removeContent } from './caching.js'
 import { requestIdHeader, securityHeaders } from './first-hooks.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
@@ -45,6 +46,11 @@ export function handleError (thrown: unknown, request: FastifyRequest, reply: Fa
   if (request.raw.destroyed && !request.raw.complete && codeOf(thrown) === 'ECONNRESET') {
     reply.hijack()
     return
+  }
+  // A stream failed before its first byte. Its headers are those of the content, not of the error.
+  if (reply.raw.hasHeader(requestIdHeader) && !reply.raw.headersSent) {
+    removeContent(reply)
+    reply.headers(securityHeaders)
   }
   const refused = refusalOf(thrown, reply)
   if (refused !== null && !(refused instanceof TenantryError)) {

@@ -10,6 +10,7 @@ import type { FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastif
 import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import { type AccountCall, accountOf, trustsTenantHeader } from '../../lib/http/account.js'
+import { removeContent } from '../../lib/http/caching.js'
 import { limitWriting } from '../../lib/http/caller-left.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
@@ -194,13 +195,9 @@ function isBehind ({ raw: { socket } }: FastifyReply): boolean {
   return socket === null || socket.writableLength > 0
 }
 
-/** They describe the refused content, and a cache would keep them. */
-const contentHeaders = ['etag', 'content-disposition', 'content-range', 'accept-ranges']
-
 function refuse (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void {
   if (request.method === 'GET' || request.method === 'HEAD') {
-    for (const name of contentHeaders) reply.removeHeader(name)
-    reply.header('cache-control', 'no-store')
+    removeContent(reply)
     return done(unread())
   }
   // The write may be committed, which an error status would deny. So the connection is closed instead.

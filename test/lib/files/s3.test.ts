@@ -33,6 +33,21 @@ test('unread downloads do not delay other operations', async (t) => {
   for (const stream of await Promise.all(open)) stream?.destroy()
 })
 
+test('a download whose connection is lost is a 503, before its first byte and later', async (t) => {
+  let sent = ''
+  const store = await createS3Store(
+    await startS3Server(t, (_request, response) => {
+      response.writeHead(200, { 'content-length': 10 }).flushHeaders()
+      response.write(sent, () => response.destroy())
+    })
+  )
+  t.teardown(() => store.close())
+  for (sent of ['', 'bytes']) {
+    const stream = await store.get(key('a'))
+    await t.rejects(async () => await stream?.toArray(), { code: 'TENANTRY_STORAGE_UNAVAILABLE' }, sent)
+  }
+})
+
 /** A stream that has sent its bytes, and ends when the gate opens. */
 function heldAfter (bytes: number, opened: Promise<void>, reached: () => void): Readable {
   return Readable.from((async function * () {

@@ -153,6 +153,12 @@ t.test('a disk that cannot be written is a 503', async (t) => {
   await t.rejects(store.put(key(), Readable.from([Buffer.from('x')]), text), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
 })
 
+t.test('a disk whose bytes cannot be read is a 503', async (t) => {
+  const folder = t.testdir({ a: { b: {} } })
+  // A folder can be opened, and not read.
+  await t.rejects(bytesOf(createLocalStore(folder).get('a/b')), { code: 'TENANTRY_STORAGE_UNAVAILABLE', cause: { code: 'EISDIR' } })
+})
+
 t.test('a full disk is a 507', { skip: !existsSync('/dev/full') }, async (t) => {
   const file = await open('/dev/full', 'w')
   try {

@@ -1,6 +1,8 @@
 /** A full or unreachable store: callers get a specific error, and nothing remains. */
 import { once } from 'node:events'
+import { mkdir, rm } from 'node:fs/promises'
 import { createServer } from 'node:http'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import multipart from '@fastify/multipart'
 import { sql } from 'kysely'
@@ -16,7 +18,7 @@ import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
-import { file, onDisk, rows, storage, userOf } from './app.js'
+import { file, onDisk, open, rows, storage, userOf } from './app.js'
 
 test('a store that fails before, during or after an upload leaves nothing', async (t) => {
   const folder = t.testdir()
@@ -84,6 +86,26 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
     [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }],
     'its object waits for the sweep'
   )
+})
+
+test('a download that fails before its first byte is the error of the store, without the headers of the file', async (t) => {
+  const { origin, folder, as } = await open(t)
+  const { body: { url, key } } = await as('acme').upload([file('x'), { name: 'public', value: 'true' }])
+  const object = join(folder, String(key))
+  // It can be opened, and its first read fails.
+  await rm(object)
+  await mkdir(object)
+  const reader = userOf(t, origin, {})
+  for (const headers of [{}, { range: 'bytes=0-0' }]) {
+    const response = await reader.ask(`GET ${new URL(String(url), origin).pathname}`, { headers })
+    refused(t, response, 503, 'STORAGE_UNAVAILABLE')
+    t.match(response.headers, {
+      'cache-control': 'no-store',
+      'content-type': /^application\/json/,
+      'cross-origin-resource-policy': 'same-origin'
+    })
+    for (const name of ['etag', 'content-disposition', 'content-range', 'accept-ranges']) t.notOk(name in response.headers, name)
+  }
 })
 
 test('an upload whose store is slow is not refused as too slow', async (t) => {

@@ -1,0 +1,14 @@
+/** The bytes of an object on their way from its store. */
+import { finished, PassThrough, type Readable } from 'node:stream'
+
+/** The bytes as a stream that fails with the translated errors of its source, and destroys the source when it is destroyed. */
+export function storedBytes (source: Readable, translate: (error: unknown) => unknown): Readable {
+  const bytes = new PassThrough()
+  finished(source, { writable: false }, (error) => {
+    if (error == null) return
+    const failure = translate(error)
+    bytes.destroy(failure instanceof Error ? failure : error)
+  })
+  bytes.once('close', () => source.destroy())
+  return source.pipe(bytes)
+}
