@@ -29,15 +29,20 @@ interface Pages {
 /** Adds the routes to the context. The pages load `/ui/json`, which returns the text unchanged. */
 export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
   let opened: Promise<Pages> | undefined
-  app.addHook('onClose', async () => await (await opened)?.app.close())
+  app.addHook('onClose', async () => await (await opened?.catch(() => undefined))?.app.close())
 
   const serve: RouteHandlerMethod = async (request, reply) => {
-    opened ??= openPages(app, service)
+    opened ??= openPages(app, service).catch((error: unknown) => {
+      // The next request tries again.
+      opened = undefined
+      throw error
+    })
     const { app: pages, files } = await opened
-    const { url, headers } = request
+    const { url } = request
     const [path = ''] = url.split('?', 1)
-    const { statusCode, headers: own, rawPayload } = files.get(path) ?? await pages.inject({ url, headers })
-    if (statusCode === 404) throw failure('notFound')
+    // Without the headers of the request: the pages have no ranges or preconditions of their own.
+    const { statusCode, headers: own, rawPayload } = files.get(path) ?? await pages.inject(url)
+    if (statusCode >= 400) throw failure(statusCode < 500 ? 'notFound' : 'internal')
     for (const [name, value] of Object.entries(own)) if (!omitted.includes(name)) reply.header(name, value)
     reply.code(statusCode)
     const body = rawPayload.length === 0 ? undefined : rawPayload

@@ -1,0 +1,43 @@
+/** Pages under `/ui` that fail, or are asked for in an unusual way. */
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import Fastify, { type FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
+import conventions from '../../../plugins/conventions/index.js'
+import openapi from '../../../plugins/openapi/index.js'
+
+async function open (t: Test): Promise<FastifyInstance> {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(conventions, { root: true })
+  await app.register(openapi)
+  return app
+}
+
+test('each spelling of a page is the whole page, and any other path is a 404 of the catalogue', async (t) => {
+  const app = await open(t)
+  const whole = await app.inject('/ui/static/index.css')
+  for (const headers of [{ range: 'bytes=0-5' }, { range: 'bytes=99999999-' }, { 'if-match': '"x"' }]) {
+    const { statusCode, rawPayload } = await app.inject({ url: '/ui/static/%69ndex.css', headers })
+    t.same([statusCode, rawPayload.length], [200, whole.rawPayload.length], JSON.stringify(headers))
+  }
+  for (const url of ['/ui/static/%00', '/ui/static/%2e%2e%2fpackage.json']) {
+    const response = await app.inject(url)
+    t.equal(response.statusCode, 404, url)
+    t.match(response.json(), { code: 'TENANTRY_NOT_FOUND', requestId: String })
+  }
+})
+
+test('pages that could not be loaded are loaded by a later request', async (t) => {
+  const app = await open(t)
+  const { readdir } = fs.promises
+  const replace = (by: typeof readdir) => {
+    fs.promises.readdir = by
+    syncBuiltinESMExports()
+  }
+  t.teardown(() => replace(readdir))
+  replace(() => Promise.reject(Object.assign(new Error('too many open files'), { code: 'EMFILE' })))
+  t.match((await app.inject('/ui')).json(), { code: 'TENANTRY_INTERNAL' })
+  replace(readdir)
+  t.equal((await app.inject('/ui')).statusCode, 200)
+})
