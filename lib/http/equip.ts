@@ -5,6 +5,7 @@ import { endErrorLog, handleError } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
 import { watchRoutes } from './guards.js'
 import { createJsonParser } from './json-body.js'
+import { localTarget } from './request-target.js'
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -62,7 +63,7 @@ export interface Home {
 
 /** Whether a request without a route is one for `/`. */
 export function asksForHome ({ method, url }: Pick<FastifyRequest, 'method' | 'url'>): boolean {
-  return (method === 'GET' || method === 'HEAD') && (url === '/' || url.startsWith('/?'))
+  return (method === 'GET' || method === 'HEAD') && localTarget(url).split('?', 1)[0] === '/'
 }
 
 export function sendHome (reply: FastifyReply, { redirect, ...home }: Home): FastifyReply {

@@ -6,6 +6,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { createJsonParser } from '../../lib/http/json-body.js'
+import { originOf } from '../../lib/http/request-target.js'
 import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import type { Warned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
@@ -124,7 +125,7 @@ function isSecret (value: unknown): value is string {
 
 /** The addresses that the sender may have signed: a proxy may have changed the host, and the app may have another host than the API. */
 function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: string): Pick<Delivery, 'target' | 'origins'> {
-  const origin = /^https?:\/\/[^/?#]*/i.exec(originalUrl)?.[0] ?? ''
+  const origin = originOf(originalUrl)
   const own = origin === '' ? `${protocol}://${host}` : origin
   return { target: originalUrl.slice(origin.length), origins: appUrl === '' ? [own] : [own, appUrl] }
 }

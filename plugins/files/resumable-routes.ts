@@ -113,13 +113,14 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
   }
 }
 
+/** The package gets the id and the path of an upload from its call. */
+const address = 'http://localhost/'
 const withBody: ReadonlySet<string> = new Set(['PATCH', 'POST'])
 
 /** The request in the form that the tus package needs. */
-function webRequest ({ raw, method, headers: given, url }: FastifyRequest, slow: Promise<never>): Request {
+function webRequest ({ raw, method, headers: given }: FastifyRequest, slow: Promise<never>): Request {
   const headers = new Headers()
   for (const [name, value] of Object.entries(given)) if (typeof value === 'string') headers.set(name, value)
-  const address = new URL(url, 'http://localhost')
   if (!withBody.has(method)) return new Request(address, { method, headers })
   return new Request(address, { method, headers, body: Readable.toWeb(bodyOf(raw, slow)), duplex: 'half' })
 }

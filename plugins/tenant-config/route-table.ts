@@ -4,10 +4,11 @@
  * router. Here a parameter is always a whole segment, so a map by path is enough.
  */
 
+import { localTarget } from '../../lib/http/request-target.js'
+
 // Cannot occur in a segment of a request: the path ends at `#`.
 const parameter = '#'
 const maxParamLength = 2048 // characters, as for the server's own routes
-const origin = /^https?:\/\/[^/]+\/?/i // of an absolute URL, as proxies send it; it has no fragment
 export const maxPathLength = 500 // characters, as in documents
 
 export interface RouteMatch<Value> {
@@ -81,8 +82,9 @@ export class RouteTable<Value> {
 
 /** The decoded path, in which encoded `;/?:@&=+$,#%` stay encoded. null if the text is not a path, or not UTF-8. */
 function textOf (path: string): string | null {
-  const local = path.startsWith('/') ? path : path.replace(origin, '/')
+  const local = localTarget(path)
   const end = local.indexOf('#')
+  // A target in absolute form has no fragment.
   if (!local.startsWith('/') || (end !== -1 && local !== path)) return null
   const text = end === -1 ? local : local.slice(0, end)
   if (!text.includes('%')) return text

@@ -4,6 +4,7 @@ import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
+import { localTarget } from '../../lib/http/request-target.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
@@ -44,7 +45,8 @@ export async function serveTenantRoutes (
   const paths = routePathsOf(app)
   app.decorateRequest('tenantRoute', null)
 
-  function pathOf ({ url }: FastifyRequest): string {
+  function pathOf (request: FastifyRequest): string {
+    const url = localTarget(request.url)
     const mark = url.indexOf('?')
     return url.slice(start, mark === -1 ? undefined : mark)
   }
