@@ -97,7 +97,7 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
     ...range !== null && { 'content-range': `bytes ${start}-${end}/${size}` }
   })
   // An injected request has no connection.
-  if (request.raw.socket instanceof Socket) limitWriting(request, reply, unreadMs)
+  if (request.raw.socket instanceof Socket) limitWriting(reply, unreadMs)
   return reply.send(bytes)
 }
 

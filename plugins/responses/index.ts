@@ -149,7 +149,7 @@ export default definePlugin<ResponsesOptions>({
       const hold = () => {
         reply.raw.once('close', ledger.hold(account, socket, size))
         // A stream may wait for its source: its plugin decides how long.
-        if (!(payload instanceof Readable)) limitWriting(request, reply, writeTimeoutMs)
+        if (!(payload instanceof Readable)) limitWriting(reply, writeTimeoutMs)
       }
       const isSliced = size >= slicedResponse && (typeof payload === 'string' || Buffer.isBuffer(payload))
       if (!isSliced && !(payload instanceof Readable)) {
