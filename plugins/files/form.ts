@@ -2,7 +2,6 @@
 import type { Multipart, MultipartFile, MultipartValue } from '@fastify/multipart'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { renew } from '../auth/renewal.js'
@@ -77,7 +76,15 @@ export async function * partsOf (parts: AsyncIterator<Multipart>, slow: Promise<
     Promise.race([parts.next(), slow]).catch((error: unknown) => {
       throw unreadable(error, expected)
     })
-  for (let { done, value } = await next(); done !== true; { done, value } = await next()) yield value
+  for (let { done, value } = await next(); done !== true; { done, value } = await next()) {
+    if (!isNamed(value)) throw failure('badRequest', { message: 'A part of the form has no name' })
+    yield value
+  }
+}
+
+/** The parser's types do not show that the name may be missing. */
+function isNamed ({ fieldname }: { readonly fieldname?: string | undefined }): boolean {
+  return fieldname !== undefined
 }
 
 /** Runs the work that reads a part's file. If the form breaks off or arrives too slowly, rejects as `partsOf` does. */
@@ -108,7 +115,7 @@ function unreadable (error: unknown, expected: string): unknown {
   return failure('badRequest', { message, cause: error })
 }
 
-function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTruncated }: MultipartValue): void {
+function take (fields: Fields, { fieldname, value, mimetype, fieldnameTruncated, valueTruncated }: MultipartValue): void {
   const name = fieldNames.find((known) => known === fieldname)
   const path = `/body/${fieldname.slice(0, 100)}`
   if (name === undefined || fieldnameTruncated) {
@@ -116,8 +123,9 @@ function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTrun
   }
   if (valueTruncated) throw invalidInput(path, `must have at most ${formLimits.fieldSize} bytes`, 'maxLength')
   if (fields[name] !== undefined) throw invalidInput(path, 'must be sent once', 'maxItems')
-  // A field of the type application/json is already parsed.
-  fields[name] = typeof value === 'string' ? value : stringifyJson(value)
+  // The form parser has parsed a JSON field, which rounds its numbers.
+  if (typeof value !== 'string') throw invalidInput(path, `must be text, but its Content-Type is ${mimetype}`, 'type')
+  fields[name] = value
 }
 
 function uploadFieldsOf ({ public: isPublic, ...fields }: Fields): Omit<UploadFields, 'name'> {

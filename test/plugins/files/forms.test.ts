@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { refused } from '../../http/caller.js'
-import { boundary, file, form, MB, onDisk, open, type Opened, type Part, rows, storage, userOf } from './app.js'
+import { boundary, file, form, formHeaders, MB, onDisk, open, type Opened, type Part, rows, storage, userOf } from './app.js'
 
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
   t.same(
@@ -61,6 +61,36 @@ test('metadata with a number that no double holds is stored, answered and listed
     t.ok(listed.text.includes(number), `${number} in ${listed.text}`)
   }
   refused(t, await ada.upload([file('a'), { name: 'metadata', value: '{"a":1e400}' }]), 400, 'VALIDATION_FAILED', 'beyond a double')
+})
+
+test('a field of the type JSON, whose numbers the parser rounds, is refused', async (t) => {
+  const opened = await open(t)
+  const ada = opened.as('acme')
+  for (const value of ['{"id":9007199254740993}', '['.repeat(8000) + ']'.repeat(8000)]) {
+    const { status, body } = await ada.upload([{ name: 'metadata', value, type: 'application/json' }, file('a')])
+    t.same([status, body.details], [400, [{
+      path: '/body/metadata',
+      message: 'must be text, but its Content-Type is application/json',
+      keyword: 'type'
+    }]])
+  }
+  await nothingLeft(t, opened)
+})
+
+test('a part without a name is refused', async (t) => {
+  const opened = await open(t, { routes: [{ path: '/inbox', method: 'post', multipart: true, response: {} }] })
+  const ada = opened.as('acme')
+  const nameless = ['form-data; filename="a.txt"', 'form-data'].map((disposition) =>
+    `--${boundary}\r\ncontent-disposition: ${disposition}\r\n\r\nx\r\n`
+  )
+  for (const target of ['POST /files/upload', 'POST /inbox']) {
+    for (const part of nameless) {
+      const response = await ada.ask(target, { headers: formHeaders, body: Buffer.concat([Buffer.from(part), form([file('a')])]) })
+      refused(t, response, 400, 'BAD_REQUEST')
+      t.equal(response.body['message'], 'A part of the form has no name')
+    }
+  }
+  await nothingLeft(t, opened)
 })
 
 test('metadata with escaped characters is stored, and one with half of a surrogate pair is refused in any case', async (t) => {
