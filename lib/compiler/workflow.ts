@@ -150,7 +150,7 @@ function compileInline (
 
 /** Finds the document's workflow by `ref`, with the route's callback if it has one. */
 function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: string, context: RouteWorkflowContext): CompiledWorkflow | null {
-  const { workflows, faults, catalogue } = context
+  const { workflows, faults, catalogue, secretUses } = context
   if (workflows === undefined && catalogue.partial === true) return null
   const found = workflows?.get(ref)
   if (found === undefined) {
@@ -158,6 +158,8 @@ function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: strin
     return null
   }
   if (found === null && catalogue.partial !== true) faults.add(`${pointer}/ref`, `the workflow "${ref}" has faults`)
+  const uses = secretUses?.of(pointer)
+  for (const key of found?.secrets ?? []) uses?.add('started', key)
   if (found === null || webhookOnComplete === undefined) return found
   return compileWorkflow({ ...found.definition, webhookOnComplete }, pointer, context)
 }

@@ -6,6 +6,8 @@ export class PartUses {
   readonly named = new Set<string>()
   /** Settings that a secret of the same name replaces. */
   readonly replaced = new Set<string>()
+  /** Keys that a named workflow reads, which the part starts with an input. */
+  readonly started = new Set<string>()
   /** Connectors that the part calls, by each of their names. */
   readonly connectors = new Set<string>()
   /** Members of `tenant.config` that the part reads; null for the whole. */
@@ -19,7 +21,7 @@ export class PartUses {
     return [...new Set([...this.named, ...this.replaced])]
   }
 
-  add (kind: 'named' | 'replaced' | 'connectors', name: string): void {
+  add (kind: 'named' | 'replaced' | 'started' | 'connectors', name: string): void {
     this[kind].add(name)
     this.parent?.add(kind, name)
   }
@@ -47,8 +49,8 @@ export class SecretUses {
     return [...new Set([...this.#parts.values()].flatMap(({ named }) => [...named]))].sort()
   }
 
-  /** The parts that can read a secret, by their pointers. */
+  /** The parts that can read a secret or start a workflow that does, by their pointers. */
   get parts (): ReadonlyMap<string, PartUses> {
-    return new Map([...this.#parts].filter(([, { keys }]) => keys.length > 0))
+    return new Map([...this.#parts].filter(([, { keys, started }]) => keys.length + started.size > 0))
   }
 }

@@ -6,7 +6,8 @@ import { membersIn, pointerTo } from '../schema/faults.js'
 import type { TenantDocument } from './read.js'
 
 /**
- * JSON Pointers of the parts that read a secret, and of the connectors and settings that could send it to another address.
+ * JSON Pointers of the parts that read a secret or start a workflow that does, and of the connectors and settings that could send it to
+ * another address.
  *
  * @param platformSettings the settings that parts of the platform's document with a secret read; null for all settings
  */

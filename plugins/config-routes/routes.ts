@@ -82,7 +82,7 @@ export function createGeneration (
   const secretUses = new SecretUses()
   let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults, secretUses })
   faults.throwIfAny()
-  const secretSettings = settingsBesideSecrets(document, current, secretUses)
+  const secretSettings = new Set([...secretUses.parts.values()].flatMap(({ settings }) => [...settings]))
   const routes = document.routes.flatMap(({ value }, index) => {
     const compiled = current[index]
     return compiled === null || compiled === undefined ? [] : [{ declared: value, compiled }]
@@ -102,7 +102,7 @@ export function createGeneration (
   return {
     /** Each route's declaration and its first compilation, in the order of the document. */
     routes,
-    /** The settings of tenants that parts with a secret read; null for all settings. */
+    /** The settings of tenants that parts read which use a secret or start a workflow that does; null for all settings. */
     secretSettings,
     /** The route that serves now; null if it no longer fits the database. */
     route: (index: number): CompiledRoute | null => current[index] ?? null,
@@ -115,17 +115,6 @@ export function createGeneration (
     },
     close: end
   }
-}
-
-/** The settings that parts of the document with a secret read: the part itself reads one, or the workflow that a route names. */
-function settingsBesideSecrets (
-  { routes }: CompiledParts,
-  compiled: readonly (CompiledRoute | null)[],
-  uses: SecretUses
-): ReadonlySet<string | null> {
-  const starting = routes.filter((_, index) => (compiled[index]?.workflow?.workflow.secrets.length ?? 0) > 0)
-  const parts = [...uses.parts.values(), ...starting.map(({ pointer }) => uses.of(pointer))]
-  return new Set(parts.flatMap(({ settings }) => [...settings]))
 }
 
 /** Routes with webhooks, and those with files, have contexts with parsers of their own. */

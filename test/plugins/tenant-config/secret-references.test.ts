@@ -141,6 +141,43 @@ test('without secrets:write a document keeps the connectors and settings that a 
   }, 'the rest can change')
 })
 
+test('without secrets:write a document keeps the input that a route or webhook gives to a workflow with a secret', async (t) => {
+  const app = await testServer(t, platform, { tenants: ['acme'] })
+  const sends = (id: string, key: string) => ({
+    id,
+    steps: [{ id: 'a', type: 'integration', integration: 'webhook', action: 'send', params: { url: '{{input.url}}', body: { key } } }]
+  })
+  const starts = (ref: string, url: string) => ({ workflow: { ref, input: { url } } })
+  const webhook = { name: 'in', path: '/in', provider: 'github', secret: 'plain' } as const
+  const url = 'https://example.com'
+  const document = {
+    settings: { sent: url, received: url, plain: url },
+    workflows: [sends('send', '{{secret:tok}}'), sends('plain', 'x')],
+    routes: [
+      { path: '/sync', method: 'post', ...starts('send', '{{tenant.config.sent}}') },
+      { path: '/plain', method: 'post', ...starts('plain', '{{tenant.config.plain}}') }
+    ],
+    webhooks: [{ ...webhook, ...starts('send', '{{tenant.config.received}}') }]
+  }
+  const attempt = async (change: object) => (await save(app, 'acme', { ...document, ...change }, { headers: writer })).json()
+  t.match((await save(app, 'acme', document)).json(), { success: true })
+  const attacker = 'https://attacker.example'
+  for (const name of ['sent', 'received']) {
+    const refused = { code: 'TENANTRY_FORBIDDEN', message: new RegExp(`/settings/${name}\\b`) }
+    t.match(await attempt({ settings: { ...document.settings, [name]: attacker } }), refused, name)
+  }
+  const [sync, plain] = document.routes
+  const refused = (pointer: RegExp) => ({ code: 'TENANTRY_FORBIDDEN', message: pointer })
+  t.match(await attempt({ routes: [{ ...sync, ...starts('send', attacker) }, plain] }), refused(/routes\/0/), 'another input')
+  t.match(await attempt({ routes: [...document.routes, { ...sync, path: '/new' }] }), refused(/routes\/2/), 'another route')
+  t.match(await attempt({ webhooks: [{ ...webhook, ...starts('send', attacker) }] }), refused(/webhooks\/0/), 'a webhook')
+  t.match(
+    await attempt({ settings: { ...document.settings, plain: attacker }, routes: [{ ...plain, ...starts('plain', attacker) }, sync] }),
+    { success: true },
+    'the rest can change'
+  )
+})
+
 test('without secrets:write a document keeps the settings that a part of the platform with a secret depends on', async (t) => {
   const sends = (url: string, key = '{{secret:tok}}') => [{ type: 'webhook', action: 'send', params: { url, body: { key } } }]
   const send = { id: 'send', type: 'integration', integration: 'webhook', action: 'send' } as const
