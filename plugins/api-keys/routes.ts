@@ -81,7 +81,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
       tags,
       summary: 'Create an API key',
       description:
-        `A caller who is not an administrator can grant a key only permissions that the caller has. A tenant has at most ${maxKeys} keys.`,
+        `A caller who is not an administrator can grant a key only permissions that the caller has. A key that an API key creates expires with it at the latest. A tenant has at most ${maxKeys} keys.`,
       body: NewKey,
       response: { 201: Made, ...callerErrors(409) }
     }
@@ -110,7 +110,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
     schema: {
       tags,
       summary: 'Rotate an API key',
-      description: 'The key keeps its id and scopes. Without a grace period, the invitations that it sent end. A caller who is not an administrator must have all scopes of the key.',
+      description: 'The key keeps its id and scopes. Without a grace period, the invitations that it sent end. A caller who is not an administrator must have all scopes of the key. An API key cannot rotate a key that expires later.',
       params: IdParams,
       body: Rotation,
       bodyOptional: true,

@@ -12,7 +12,7 @@ import type { Author } from '../auth/actor.js'
 import { requireGrant } from '../auth/permissions.js'
 import { removeInvitationsFrom } from '../mail/links.js'
 import { requirePresent } from '../sessions/present.js'
-import { type ApiKeyStore, createKeyText, deleteKeysOf, type KeyRow, subOfKey } from './store.js'
+import { type ApiKeyStore, createKeyText, deleteKeysOf, endOfCaller, type KeyRow, subOfKey } from './store.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
@@ -42,19 +42,21 @@ export function createApiKeys ({ auth, engine, events }: FastifyInstance, store:
     },
 
     /**
-     * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys,
-     * `tokenInvalid` if the caller has ended meanwhile.
+     * The key, and its text, which is shown only once. A key that an API key creates expires with it at the latest. `grantExceeds` for
+     * scopes that the caller does not hold, `conflict` beyond 100 keys, `tokenInvalid` if the caller has ended meanwhile.
      */
-    async create (tenant: Owner, { name, scopes, expiresAt }: NewApiKey, { claims, held, actor }: Author) {
+    async create (tenant: Owner, { name, scopes, expiresAt: asked }: NewApiKey, { claims, held, actor }: Author) {
       requireGrant(held, scopes)
       const id = randomUUID()
       const key = createKeyText(id)
       const createdAt = new Date(now())
-      await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+      const expiresAt = await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
         await requirePresent(transaction, claims, createdAt, auth.providers)
         if (count >= maxKeys) throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
+        const end = await endOfCaller(transaction, tenant, claims)
+        const expires = end === null || (asked !== null && asked < end) ? asked : end
         await store.insert(transaction, tenant, {
           id,
           name,
@@ -62,16 +64,17 @@ export function createApiKeys ({ auth, engine, events }: FastifyInstance, store:
           scopes: [...scopes],
           created_by: claims.sub,
           created_at: createdAt,
-          expires_at: expiresAt
+          expires_at: expires
         })
         await writeAudit(transaction, {
           tenant,
           action: 'api_key.create',
           actor,
           target: id,
-          details: { name, scopes, expiresAt },
+          details: { name, scopes, expiresAt: expires },
           at: createdAt
         })
+        return expires
       })
       return { id, key, name, scopes, createdAt, createdBy: claims.sub, expiresAt, lastUsedAt: null }
     },
@@ -79,8 +82,8 @@ export function createApiKeys ({ auth, engine, events }: FastifyInstance, store:
     /**
      * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
      * once. Without a grace period the invitations of the key end too. The key then ends with the caller, who knows the text, as with its
-     * creator. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, `conflict` for an expired key, and
-     * `tokenInvalid` if the caller has ended meanwhile.
+     * creator. Throws `grantExceeds` if the caller does not hold the key's scopes or is a key that ends earlier, `notFound`, `conflict` for
+     * an expired key, and `tokenInvalid` if the caller has ended meanwhile.
      */
     async rotate (tenant: Owner, given: string, gracePeriodDays: number, { claims, held, actor }: Author) {
       const time = now()
@@ -95,6 +98,12 @@ export function createApiKeys ({ auth, engine, events }: FastifyInstance, store:
         requireGrant(held, row.scopes)
         const expires = row.expires_at?.getTime() ?? Infinity
         if (expires <= time) throw failure('conflict', { message: 'The API key has expired: create a new one' })
+        const end = await endOfCaller(transaction, tenant, claims)
+        if (end !== null && expires > end.getTime()) {
+          throw failure('grantExceeds', {
+            message: 'Your API key ends earlier than the key to rotate: rotate it as a user, or with a key that is valid for as long'
+          })
+        }
         const until = new Date(Math.min(time + gracePeriodDays * dayMs, expires))
         await store.replaceHash(
           transaction,

@@ -4,6 +4,8 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { apiKeyIdOf, keyTextIdOf, keyTextOf } from '../../lib/identity/api-key-claims.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 const secretBytes = 32
@@ -33,6 +35,17 @@ export async function deleteKeysOf (writer: SystemTransaction, tenant: Owner, su
     )
     delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from gone) returning id`.execute(writer)
   return rows.map(({ id }) => id)
+}
+
+/** The time at which the key text of the caller ends; null for one without an end, and for other callers. */
+export async function endOfCaller (reader: Kysely<SystemTables>, tenant: Owner, claims: Claims): Promise<Date | null> {
+  const id = apiKeyIdOf(claims)
+  if (id === undefined) return null
+  const row = await reader.selectFrom('tenantry.api_keys').select(['hash', 'previous_valid_until', 'expires_at'])
+    .where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst()
+  if (row === undefined) return null
+  // A replaced text never outlives its key.
+  return keyTextIdOf(row.hash) === keyTextOf(claims) ? row.expires_at : row.previous_valid_until
 }
 
 /** In the order of `writeUses`: a deletion of several keys must not wait for it while it waits for the deletion. */

@@ -43,6 +43,42 @@ test('a key expires at its time, and a replaced key after its grace period, even
   t.same(await Promise.all([third, fourth, fifth].map(status)), [401, 401, 200], 'without days the previous key expires at once')
 })
 
+test('a key gives no access beyond its own end', async (t) => {
+  const clock = fakeClock(start)
+  const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme'], now: clock.now })
+  const acme = as(admin)
+  const status = async (key: string) => (await as(key)('GET /who')).status
+  const time = (days: number) => new Date(start + days * day).toISOString()
+  const scopes = ['*']
+  const expiresAt = time(10)
+  const [lasting, earlier, ending] = [
+    await makeKey(t, acme, { scopes }),
+    await makeKey(t, acme, { scopes, expiresAt: time(5) }),
+    await makeKey(t, acme, { scopes, expiresAt })
+  ]
+  const holder = as(ending.key)
+  const made = async (body: object) => {
+    const response = await holder('POST /tenant/api-keys', { body: { name: 'x', scopes, ...body } })
+    t.equal(response.status, 201)
+    return { id: String(response.body['id']), key: String(response.body['key']), expiresAt: response.body['expiresAt'] }
+  }
+  const [unlimited, later, sooner] = [await made({}), await made({ expiresAt: time(20) }), await made({ expiresAt: time(5) })]
+  t.same([unlimited, later, sooner].map((key) => key.expiresAt), [expiresAt, expiresAt, time(5)])
+  const ofMade = await as(unlimited.key)('POST /tenant/api-keys', { body: { name: 'x' } })
+  t.equal(ofMade.body['expiresAt'], expiresAt, 'a key of a key')
+  const entry = await app.db.selectFrom('tenantry.audit_log').select('details').where('target', '=', unlimited.id).executeTakeFirst()
+  t.match(entry, { details: { expiresAt } }, 'the audit log has the same time')
+
+  refused(t, await holder(`POST /tenant/api-keys/${lasting.id}/rotate`), 403, 'GRANT_EXCEEDS', 'a key without an end')
+  await rotateKey(t, holder, earlier.id)
+  const renewed = await rotateKey(t, holder, ending.id, { gracePeriodDays: 1 })
+  refused(t, await holder(`POST /tenant/api-keys/${ending.id}/rotate`), 403, 'GRANT_EXCEEDS', 'the replaced text itself')
+  t.equal((await made({})).expiresAt, time(1), 'a replaced text ends with its grace period')
+  t.same(await Promise.all([lasting.key, renewed].map(status)), [200, 200])
+  clock.forward(10 * day)
+  t.same(await Promise.all([lasting, unlimited, later].map(({ key }) => status(key))), [200, 401, 401])
+})
+
 test("a key's last use is shown at once, and written when the server stops", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const clock = fakeClock(start)

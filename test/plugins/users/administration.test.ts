@@ -422,7 +422,9 @@ test('a request that runs while its session, its role or the text of its key end
   secretText(String(renewed), 'an API key')
   const { body: { key: newest } } = await admin(`POST /tenant/api-keys/${String(keyId)}/rotate`, { gracePeriodDays: 1 })
   secretText(String(newest), 'an API key')
-  t.equal((await rotate({ headers: { 'x-api-key': String(renewed) } })).status, 200, 'a previous key within its grace period')
+  const previous = { headers: { 'x-api-key': String(renewed) } }
+  t.equal((await ask('POST /tenant/api-keys', { ...previous, body: { name: 'k' } })).status, 201, 'a previous key within its grace period')
+  refused(t, await rotate(previous), 403, 'GRANT_EXCEEDS', 'a previous key cannot extend its own life')
 })
 
 test('a token that a change of role ended stays ended when its session changes the password', async (t) => {
