@@ -1,6 +1,6 @@
 /** The text and the SQL of API keys. */
 import { randomBytes } from 'node:crypto'
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
@@ -26,14 +26,27 @@ export function subOfKey (id: string): string {
   return `api-key:${id}`
 }
 
+/** The ids in `made`: the keys that the caller created or rotated, and the keys created or rotated with these. */
+function withMade (tenant: Owner, sub: string): RawBuilder<unknown> {
+  return sql`with recursive made as (
+      select id from tenantry.api_keys where tenant_id = ${tenant} and ${sub} = any (rotated_by || created_by)
+      union select k.id from tenantry.api_keys k join made on ${subOfKey('')} || made.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
+    )`
+}
+
+/** Whether the caller sent a key that the user created or rotated, directly or with other keys. */
+export async function isKeyOf (reader: Kysely<SystemTables>, tenant: Owner, sub: string, claims: Claims): Promise<boolean> {
+  const id = apiKeyIdOf(claims)
+  if (id === undefined) return false
+  const { rows } = await sql`${withMade(tenant, sub)} select from made where id = ${id}`.execute(reader)
+  return rows.length > 0
+}
+
 /** Removes the keys that the caller created or rotated, and the keys created or rotated with these; returns the ids of all. */
 export async function deleteKeysOf (writer: SystemTransaction, tenant: Owner, sub: string): Promise<string[]> {
   await lockKeys(writer, tenant)
-  const { rows } = await sql<{ id: string }>`with recursive gone as (
-      select id from tenantry.api_keys where tenant_id = ${tenant} and ${sub} = any (rotated_by || created_by)
-      union select k.id from tenantry.api_keys k join gone on ${subOfKey('')} || gone.id::text = any (k.rotated_by || k.created_by) where k.tenant_id = ${tenant}
-    )
-    delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from gone) returning id`.execute(writer)
+  const { rows } = await sql<{ id: string }>`${withMade(tenant, sub)}
+    delete from tenantry.api_keys where tenant_id = ${tenant} and id in (select id from made) returning id`.execute(writer)
   return rows.map(({ id }) => id)
 }
 

@@ -10,7 +10,7 @@ import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { hourMs } from '../../lib/time/spans.js'
-import { deleteKeysOf, subOfKey } from '../api-keys/store.js'
+import { deleteKeysOf, isKeyOf, subOfKey } from '../api-keys/store.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import type { Author } from '../auth/actor.js'
 import { noPermissions, requireGrant, unionOf } from '../auth/permissions.js'
@@ -79,7 +79,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     return user
   }
 
-  /** Reads the user again in the transaction, and checks that the tenant keeps an administrator. */
+  /** Reads the user again in the transaction; checks that the author's key is not one of the user, and that an administrator is left. */
   async function locked (
     writer: SystemTransaction,
     { tenant, id, role: judged }: User,
@@ -88,6 +88,11 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
   ): Promise<User> {
     const user = await store.read(writer, { tenant, id })
     if (user === null) throw failure('notFound')
+    if (await isKeyOf(writer, tenant, user.id, author.claims)) {
+      throw failure('forbidden', {
+        message: 'Your API key was created or rotated by this user, so it cannot change or delete the user: ask another administrator'
+      })
+    }
     if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
@@ -119,8 +124,9 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     read,
 
     /**
-     * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
-     * the caller itself, `grantExceeds`, `stateConflict` for the last administrator, and `tokenInvalid` if the author has ended meanwhile.
+     * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for the caller
+     * itself, also with a key of its own, `grantExceeds`, `stateConflict` for the last administrator, and `tokenInvalid` if the author has
+     * ended meanwhile.
      */
     async update (tenant: Owner, id: string, given: UserChanges, author: Author): Promise<User> {
       const known = await allowed(tenant, id, given, author)

@@ -15,12 +15,17 @@ async function open (t: Test) {
   const opened = await openWithMail(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, logIn, mails, settled } = opened
   await addUser(app, 'acme', boss, 'admin')
-  const token = secretText(String((await logIn('acme', boss)).body['token']), 'a token')
-  const admin: Ask = (target, request) => ask(target, { token, ...request })
+  const loggedIn = async (address: string): Promise<Ask> => {
+    const token = secretText(String((await logIn('acme', address)).body['token']), 'a token')
+    return (target, request) => ask(target, { token, ...request })
+  }
+  const admin = await loggedIn(boss)
   const holder = (key: string): Ask => (target, request) => ask(target, { headers: { 'x-api-key': key }, ...request })
   return {
     app,
     admin,
+    /** Calls with the token of a user who logs in. */
+    loggedIn,
     /** Calls with the key. */
     holder,
     remove: async (id: string) => t.equal((await admin(`DELETE /tenant/api-keys/${id}`)).status, 200),
@@ -63,6 +68,32 @@ test('a deleted API key leaves no invitation and no key that it created or rotat
   const others = [made.id, madeByMade.id, rotated.id].sort()
   t.same(entries.slice(1).map(({ target }) => target).sort(), others)
   for (const { details } of entries.slice(1)) t.same(details, { key: leaked.id })
+})
+
+test('a user cannot change or delete itself with its own keys', async (t) => {
+  const { app, admin, holder, loggedIn } = await open(t)
+  const id = await addUser(app, 'acme', 'mallory@example.com', 'admin')
+  const other = await addUser(app, 'acme', 'ada@example.com')
+  const mallory = await loggedIn('mallory@example.com')
+  const created = await makeKey(t, mallory, all)
+  const ofCreated = await makeKey(t, holder(created.key), all)
+  const [rotated, rotatedByKey, foreign] = [await makeKey(t, admin, all), await makeKey(t, admin, all), await makeKey(t, admin, all)]
+  const own = {
+    created: created.key,
+    ofCreated: ofCreated.key,
+    rotated: await rotateKey(t, mallory, rotated.id),
+    rotatedByKey: await rotateKey(t, holder(ofCreated.key), rotatedByKey.id)
+  }
+  const patch = async (by: Ask, user: string, role: string) => await by(`PATCH /users/${user}`, { body: { role } })
+  t.equal((await patch(admin, id, 'user')).status, 200)
+
+  for (const [name, key] of Object.entries(own)) {
+    refused(t, await patch(holder(key), id.toUpperCase(), 'admin'), 403, 'FORBIDDEN', name)
+    refused(t, await holder(key)(`DELETE /users/${id}`), 403, 'FORBIDDEN', name)
+    t.equal((await patch(holder(key), other, `${name}-role`)).status, 200, 'another user')
+  }
+  t.match((await admin(`GET /users/${id}`)).body, { role: 'user' })
+  t.equal((await patch(holder(foreign.key), id, 'admin')).status, 200, 'a key of another user')
 })
 
 test('a key that is rotated without a grace period leaves no invitation', async (t) => {
