@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import { handleClientError } from '../../../lib/http/client-error.js'
 import type { ResponsesOptions } from '../../../plugins/responses/index.js'
 import { testApp } from '../../helpers/app.js'
 import { gate } from '../../helpers/gate.js'
@@ -24,7 +25,8 @@ async function open (t: Test, options: ResponsesOptions) {
   }
   const { app } = await testApp(t, {
     plugins: { conventions: { root: true }, responses: options },
-    server: { forceCloseConnections: true },
+    // As the server: a late request does not end the response before it.
+    server: { forceCloseConnections: true, clientErrorHandler: handleClientError },
     before: callerInHeader,
     routes (app) {
       app.addHook('onSend', (request, reply, _payload, done) => {
