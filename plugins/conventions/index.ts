@@ -2,7 +2,7 @@
  * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON bodies. It sets the
  * error handler, the validator and the body parser of its context only. Registering it twice in one context is harmless.
  */
-import type { FastifyRequest } from 'fastify'
+import type { FastifyRequest, preParsingHookHandler } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { asksForHome, equip, type Home, sendHome } from '../../lib/http/equip.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
@@ -47,10 +47,12 @@ export default definePlugin<ConventionsOptions>({
       const methods = paths.methodsOf(request.url)
       return methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
     }
-    app.setNotFoundHandler({
-      // The body stays unread: a request without a route has no bound for it.
-      preParsing: (request, _reply, _payload, done) => homeFor(request) === undefined ? done(faultFor(request)) : done()
-    }, (request, reply) => {
+    // The body stays unread: a request without a route has no bound for it.
+    const refuse: preParsingHookHandler = (request, _reply, _payload, done) =>
+      homeFor(request) === undefined ? done(faultFor(request)) : done()
+    // Fastify accepts all hooks of a route here. Its types name `preHandler` and `preValidation` only.
+    const hooks = { preParsing: refuse, preHandler: [] }
+    app.setNotFoundHandler(hooks, (request, reply) => {
       const page = homeFor(request)
       if (page === undefined) throw faultFor(request)
       return sendHome(reply, page)

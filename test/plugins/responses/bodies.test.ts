@@ -199,7 +199,7 @@ test('a connection that ends before its unread body does not end the process', a
 })
 
 test('the body of a request without a route is not read', async (t) => {
-  const plugins = { 'tenant-config': false }
+  const plugins = { 'tenant-config': false } as const
   for (const document of [{ routes, plugins }, { routes, cors: { origins: ['https://page.example'] } }]) {
     const origin = await listen(await testServer(t, document))
     const requests = [['OPTIONS', '/open'], ['OPTIONS', '/unknown'], ['OPTIONS', '*'], ['POST', '/unknown'], ['PUT', '/open'], ['QUERY', '/open']] as const
