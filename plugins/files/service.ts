@@ -50,7 +50,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, slowM
   const transforms = createTransforms({ ...parts, transforms: createTransformStore(parts.dbFor) })
   const fileParts = createFileParts(objects, parts.dbFor)
   const removal = createRemoval({ ...parts, transforms, parts: fileParts })
-  const signed = createSignedUploads({ ...parts, uploads, removal, buckets, signer, prefix, seconds: signedUrlSeconds })
+  const signed = createSignedUploads({ ...parts, tenants, uploads, removal, buckets, signer, prefix, seconds: signedUrlSeconds })
 
   const files: Files = {
     async put (tenant: Owner, { name, bucket, contentType, entityType, entityId, metadata }, bytes, by, size) {

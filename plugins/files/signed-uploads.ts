@@ -10,6 +10,8 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Tenants } from '../tenancy/index.js'
+import { requireActive } from '../tenancy/tenant.js'
 import type { Bucket, Buckets } from './buckets.js'
 import { exactly, Intake } from './intake.js'
 import type { Removal } from './removal.js'
@@ -22,6 +24,7 @@ const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }
 
 interface SignedUploadParts extends Pick<UploadParts, 'objects' | 'store' | 'now' | 'log'> {
+  readonly tenants: Pick<Tenants, 'get'>
   readonly uploads: Uploads
   readonly removal: Removal
   readonly buckets: Buckets
@@ -33,7 +36,7 @@ interface SignedUploadParts extends Pick<UploadParts, 'objects' | 'store' | 'now
 }
 
 export function createSignedUploads (parts: SignedUploadParts) {
-  const { objects, store, uploads, removal, buckets, signer, prefix, seconds, now, log } = parts
+  const { objects, store, tenants, uploads, removal, buckets, signer, prefix, seconds, now, log } = parts
   return {
     /**
      * Announces a file. `url` is a path of this server, or a URL of the store. Rejects with `fileTooLarge`, `planLimit`,
@@ -57,8 +60,8 @@ export function createSignedUploads (parts: SignedUploadParts) {
     },
 
     /**
-     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid` and `stateConflict`, and with `badRequest` for a wrong
-     * number of bytes. `length`: of the request; null if unknown.
+     * Receives the bytes of an announced file. Rejects with `urlSignatureInvalid`, `tenantSuspended` and `stateConflict`, and with
+     * `badRequest` for a wrong number of bytes. `length`: of the request; null if unknown.
      */
     async receive (
       tenant: Owner,
@@ -71,6 +74,9 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const isSigned = expires * 1000 > now() &&
         signer?.verify({ method: 'PUT', tenant, bucket: '', id, size, expires }, signature) === true
       if (!isSigned) throw failure('urlSignatureInvalid')
+      const owner = await tenants.get(tenant)
+      if (owner === null) throw failure('urlSignatureInvalid')
+      requireActive(owner)
       const wrongSize = () => sizeRefused(size)
       if (length !== null && length !== size) throw wrongSize()
       const found = await store.findUpload(tenant, id)

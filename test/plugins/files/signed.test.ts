@@ -121,6 +121,20 @@ test('bytes are sent to a signed URL, and the file exists once it is confirmed',
   t.same([await storage(app, 'acme'), await onDisk(folder), await rows(app)], [{ booked: 0, reserved: 0, shown: 0 }, [], {}])
 })
 
+test('a signed upload URL of a suspended tenant takes no bytes until the suspension ends', async (t) => {
+  const { app, as, folder, origin } = await open(t)
+  const stranger = userOf(t, origin, {})
+  const { body: { id, url } } = await announce(as('acme'), {})
+  const send = () => stranger.ask(`PUT ${String(url)}`, { headers: json, body: 'hello' })
+  await app.tenants.update('acme', { status: 'suspended' })
+  refused(t, await send(), 403, 'TENANT_SUSPENDED')
+  refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID', 'not for strangers')
+  t.same(await onDisk(folder), [])
+  await app.tenants.update('acme', { status: 'active' })
+  t.same((await send()).body, { success: true })
+  t.match((await as('acme').ask(`POST /files/${String(id)}/confirm`)).body, { id, size: 5 })
+})
+
 test('a file that is confirmed before its upload has ended stays', async (t) => {
   const disk = createLocalStore(t.testdir())
   const [stored, mirrored] = [gate(), gate()]
