@@ -28,7 +28,7 @@ export interface MfaOptions extends Omit<KeyOptions, 'folder'>, ClockOption {
 export default definePlugin<MfaOptions>({
   name: 'mfa',
   dependencies: ['database', 'auth'],
-  optional: ['secrets'],
+  optional: ['secrets', 'mail', 'users'],
   routeDependencies: [],
   options: { masterKey: text, previousKeys: text, enabled: flag, issuer: text, now: callback },
   async setup (app, { enabled, issuer = 'API', now = Date.now, ...settings }) {

@@ -67,7 +67,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       ...shared,
       summary: 'Set up a second factor',
       description:
-        'Creates a new secret for an authenticator app. The secret becomes active with `POST /mfa/enable`. Until then a previously enabled secret stays active.',
+        'Creates a new secret for an authenticator app. The secret becomes active with `POST /mfa/enable`. Until then a previously enabled secret stays active. With `auth.mail`, the first setup of a user with a password needs a confirmed e-mail address.',
       body: CodeIfEnabled,
       bodyOptional: true,
       response: { 200: Enrolment, ...callerErrors(409) }

@@ -7,6 +7,7 @@ import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
+import { optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { mfaPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -32,7 +33,8 @@ export interface Mfa {
   check(tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
   status(user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
   /**
-   * A new secret, valid from `enable` on; the previous one is valid until then.
+   * A new secret, valid from `enable` on; the previous one is valid until then. `forbidden` for the first one of a user who has not confirmed
+   * the address, while mail is sent.
    *
    * @param account the name that the app shows
    * @param code a one-time password or backup code: `validationFailed` without one if the second factor is enabled, `codeInvalid`
@@ -77,6 +79,7 @@ export function createEnabledCheck ({ kyselyFor: dbFor }: Pick<Engine, 'kyselyFo
 
 export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: string, now: () => number): Mfa {
   const { engine: { kyselyFor: dbFor }, log } = app
+  const [mail, users] = [optional(app, 'mail'), optional(app, 'users')]
   const attempts = createAttemptLimiter(dbFor, now)
   sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
     await attempts.sweep(app.db)
@@ -138,6 +141,14 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
     }, work)
   }
 
+  /** Otherwise the second factor of a stranger who registered the address would outlast the password reset of its owner. */
+  async function requireConfirmed ({ tenant, id }: User): Promise<void> {
+    if (mail()?.isConfigured !== true || (await users()?.find(tenant, id))?.emailVerified !== false) return
+    throw failure('forbidden', {
+      message: 'Confirm your e-mail address before you set up a second factor: POST /auth/email/resend sends you a link'
+    })
+  }
+
   /** Stores a secret that a code has yet to confirm. `enabled`: whether the caller found an enabled second factor, and proved it. */
   async function begin (
     writer: SystemTransaction,
@@ -176,6 +187,8 @@ export function createMfa (app: FastifyInstance, cipher: SecretCipher, issuer: s
       const { tenant, id } = user
       const action = 'mfa.setup'
       const tried = await tryOf(user, typed ?? '', action, actor)
+      // A code of the enabled second factor is enough to move it.
+      if (!tried.row.enabled) await requireConfirmed(user)
       await attempts.consume(setupRule, tenant, id)
       const secret = createSecret()
       if (tried.row.enabled) {

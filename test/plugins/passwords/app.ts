@@ -18,6 +18,8 @@ export interface OpenOptions {
   readonly onMail?: (mail: MailMessage) => Promise<void>
   /** Concurrent jobs. Default: 4. */
   readonly workers?: number
+  /** Second factors. Default: none. */
+  readonly mfa?: boolean
 }
 
 export interface Opened {
@@ -35,7 +37,7 @@ export interface Opened {
 export async function open (
   t: Test,
   engine: TestEngine,
-  { tenants = [], clock = fakeClock(), onMail = async () => {}, workers }: OpenOptions = {}
+  { tenants = [], clock = fakeClock(), onMail = async () => {}, workers, mfa = false }: OpenOptions = {}
 ): Promise<Opened> {
   const { now } = clock
   const mails: MailMessage[] = []
@@ -60,6 +62,7 @@ export async function open (
         }
       },
       users: { now },
+      ...mfa && { mfa: { now } },
       login: { registration: 'open', now },
       passwords: { now }
     },
