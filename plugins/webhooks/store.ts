@@ -118,8 +118,8 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
         where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
       ) either limit ${tenants.room}::int
     ), taken as (
-      update tenantry.webhook_deliveries d set next_attempt_at = now() + ${leaseMs} * interval '1 ms', holder = ${holder}::uuid, attempts = attempts + 1,
-        sealed = case when octet_length(d.sealed) <= ${maxCallback} then d.sealed end
+      update tenantry.webhook_deliveries d set next_attempt_at = now() + ${leaseMs} * interval '1 ms', holder = ${holder}::uuid,
+        attempts = attempts + 1, sealed = case when octet_length(d.sealed) <= ${maxCallback} then d.sealed end
       from chosen where d.id = chosen.id
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )
@@ -139,7 +139,8 @@ export async function finish (
   await db.transaction().execute(async (transaction) => {
     // Ends of one subject run one after the other: each of two at once would see the other's delivery as pending, and release nothing.
     if (again === null) {
-      await sql`select pg_advisory_xact_lock(hashtextextended(concat_ws(' ', 'tenantry.webhook_deliveries', tenant_id, source, endpoint, subject), 0))
+      const chain = sql`concat_ws(' ', 'tenantry.webhook_deliveries', tenant_id, source, endpoint, subject)`
+      await sql`select pg_advisory_xact_lock(hashtextextended(${chain}, 0))
         from tenantry.webhook_deliveries where id = ${id}`.execute(transaction)
     }
     const ended = await transaction.updateTable('tenantry.webhook_deliveries')

@@ -60,7 +60,9 @@ test('invalid bodies', async (t) => {
       'media types are case-insensitive'
     )
     t.match(await ask('POST /echo', { raw: nested(64) }), { status: 200 }, '64 levels are accepted')
-    for (const [text, further] of [['x', ''], ['4111111111111111', ''], ['................', ''], ['x', ',"n":9007199254740993']] as const) {
+    for (
+      const [text, further] of [['x', ''], ['4111111111111111', ''], ['................', ''], ['x', ',"n":9007199254740993']] as const
+    ) {
       t.match(
         await ask('POST /echo', { raw: `\uFEFF{"text":"${text}"${further}}` }),
         { status: 200, body: { text: `you said ${text}` } },

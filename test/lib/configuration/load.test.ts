@@ -50,11 +50,13 @@ t.test('a repeated member is a fault, and does not override the first', async (t
 
 t.test('a number that a double would change is a fault with its position', async (t) => {
   const folder = t.testdir({
-    'large.json': '{"routes": [],\n "a": [9007199254740993, 0.12345678901234567890,\n -1e999, 9007199254740991, 1.50, 1E3, -0.0, "9007199254740993"]}',
+    'large.json': '{"routes": [],\n "a": [9007199254740993, 0.12345678901234567890,\n -1e999]}',
+    'exact.json': '{"routes": [], "a": [9007199254740991, 1.50, 1E3, -0.0, "9007199254740993"]}',
     'bom.json': '\uFEFF{"n": 9007199254740993}'
   })
   const message = 'the number exceeds the precision of a double: write it as a string'
   t.strictSame(await faultsOfFile(`${folder}/large.json`), [`FILE:2:8: ${message}`, `FILE:2:26: ${message}`, `FILE:3:2: ${message}`])
+  t.match(await faultsOfFile(`${folder}/exact.json`), [/^\/a: unknown member/])
   t.strictSame(await faultsOfFile(`${folder}/bom.json`), [`FILE:1:7: ${message}`])
 })
 

@@ -152,7 +152,8 @@ test('a message of a realtime step cannot contain secrets; stored workflows with
     t.same(faultsOf(told(message), storedIn(context)), [])
   }
   for (const kinds of [context, storedIn(context)]) {
-    const { workflow } = compile(told({ room: 'a', data: '{{env.KEY}}' }), { ...kinds, env: { KEY: 'public' }, overridableEnv: new Set(['KEY']) })
+    const settings = { env: { KEY: 'public' }, overridableEnv: new Set(['KEY']) }
+    const { workflow } = compile(told({ room: 'a', data: '{{env.KEY}}' }), { ...kinds, ...settings })
     t.same(workflow?.workflow.secrets, [], 'no secret of the tenant replaces a setting')
   }
 })

@@ -261,7 +261,7 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 3)
   })
 
-  await t.test('a replaced refresh token survives a failure of the database after the grant, and is stored when the database works', async (t) => {
+  await t.test('a replaced refresh token survives a failure of the database after the grant, and is stored later', async (t) => {
     const state = await service(t)
     await first.tenants.create({ id: 'weyland', name: 'Weyland', plan: 'pro' })
     await storeClient(first, 'weyland', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })

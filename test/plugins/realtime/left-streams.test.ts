@@ -31,7 +31,9 @@ test('streams that their clients leave before they open count no unsent bytes', 
     unsent,
     identityOf: () => identity,
     core: {
-      open: async (outlet) => ({ id: '', outlet, identity, isClosed: false, watches: new Map(), opening: 0, lastWatch: 0, rooms: new Set() }),
+      async open (outlet) {
+        return { id: '', outlet, identity, isClosed: false, watches: new Map(), opening: 0, lastWatch: 0, rooms: new Set() }
+      },
       close: () => {},
       async join ({ outlet }) {
         outlet.send('x'.repeat(900_000), 'presence')

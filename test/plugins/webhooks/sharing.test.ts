@@ -209,7 +209,8 @@ test('the next event of an entity is sent after two of its deliveries have ended
   await app.db.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(1)`.execute(transaction)
     for (const response of held) response.end()
-    await until('both results wait', async () => (await sql<{ n: number }>`${sql.raw(advisoryWaits)}`.execute(transaction)).rows[0]?.n === 2)
+    const waits = sql<{ n: number }>`${sql.raw(advisoryWaits)}`
+    await until('both results wait', async () => (await waits.execute(transaction)).rows[0]?.n === 2)
   })
   await until('the next event has arrived', () => hears.values().includes(3))
   await until('all are delivered', async () => (await statuses())?.every((status) => status === 'delivered') === true)

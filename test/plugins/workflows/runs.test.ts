@@ -434,10 +434,14 @@ async function isOfTheDocument (t: Test): Promise<void> {
     }]
   })
   const { body: { data: listed } } = await ask('GET /agent/workflows', { token: users.anna })
-  t.match(listed, [{ id: 'own', source: 'tenant', steps: 1 }, { id: 'greet', source: 'tenant', steps: 2 }, { id: 'gone' }, { id: 'long' }, { id: 'copies' }, {
-    id: 'guarded',
-    source: 'platform'
-  }])
+  t.match(listed, [
+    { id: 'own', source: 'tenant', steps: 1 },
+    { id: 'greet', source: 'tenant', steps: 2 },
+    { id: 'gone' },
+    { id: 'long' },
+    { id: 'copies' },
+    { id: 'guarded', source: 'platform' }
+  ])
   t.notMatch((await ask('GET /agent/workflows', { token: users.anna_of_b })).body['data'], [{ source: 'tenant' }])
   const own = await start({ ref: 'own', input: { name: 'text' } })
   const greet = await start({ ref: 'greet' })
