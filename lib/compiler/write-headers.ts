@@ -52,8 +52,8 @@ export function isolationOf (
   write: Pick<CompiledRoute, 'queries'>,
   read: Pick<CompiledRoute, 'queries'>
 ): Isolation | undefined {
-  // Such a write fails by itself if the row is gone.
-  if (match === '*' && write.queries.some(({ write, status, missing }) => write && status === 200 && missing === 'notFound')) return undefined
+  const failsWithoutRow = write.queries.some(({ write, status, missing }) => write && status === 200 && missing === 'notFound')
+  if (match === '*' && failsWithoutRow) return undefined
   const [query, ...others] = read.queries
   return query?.ofOneRow === true && others.length === 0 ? 'repeatable read' : 'serializable'
 }

@@ -5,7 +5,7 @@ import { finished, PassThrough, type Readable } from 'node:stream'
 export function storedBytes (source: Readable, translate: (error: unknown) => unknown): Readable {
   const bytes = new PassThrough()
   finished(source, { writable: false }, (error) => {
-    if (error == null) return
+    if (!(error instanceof Error)) return
     const failure = translate(error)
     bytes.destroy(failure instanceof Error ? failure : error)
   })

@@ -42,6 +42,6 @@ function limit (raw: ServerResponse, socket: Socket, ms: number): void {
 /** Bytes of the connection that the system has taken. `bytesWritten` of the socket also counts those of a write in progress. */
 function takenBytes (socket: Socket): number {
   const handle: unknown = Reflect.get(socket, '_handle')
-  const { bytesWritten = socket.bytesWritten, writeQueueSize = 0 } = isRecord(handle) ? handle : {}
+  const { bytesWritten = socket.bytesWritten, writeQueueSize = 0 }: Record<string, unknown> = isRecord(handle) ? handle : {}
   return Number(bytesWritten) - Number(writeQueueSize)
 }

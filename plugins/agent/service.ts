@@ -104,7 +104,7 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
       at: new Date(now()),
       messages: [{ role: 'user', content: message, citations: [] }, { role: 'assistant', content: text, citations }]
     }, claim)
-    if (!isKept) log.info({ tenant: owner.tenant, conversation: id }, 'a chat was not stored: its conversation or user was deleted meanwhile')
+    if (!isKept) log.info({ tenant: owner.tenant, conversation: id }, 'a chat was not stored: its conversation or user was deleted')
   }
 
   async function * respond (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {

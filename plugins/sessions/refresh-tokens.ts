@@ -102,7 +102,8 @@ export function createRefreshStore (dbFor: (tenant: Owner) => Kysely<SystemTable
       { until, tokensEnd }: SessionEnds
     ): Promise<{ user: SessionUser, emailVerified: boolean, amr: readonly string[] } | null> {
       const { tenant, session } = before
-      const { rows: [row] } = await sql<Omit<SessionUser, 'tenant'> & { emailVerified: boolean, amr: string[] }>`update tenantry.refresh_tokens r
+      type Row = Omit<SessionUser, 'tenant'> & { emailVerified: boolean, amr: string[] }
+      const { rows: [row] } = await sql<Row>`update tenantry.refresh_tokens r
         set token = ${tokenHash(next.own)}, expires_at = ${until}, tokens_end_at = greatest(r.tokens_end_at, ${tokensEnd}::timestamptz)
         from tenantry.users u
         where r.tenant_id = ${tenant} and r.id = ${session} and r.secret = ${tokenHash(before.secret)} and r.token = ${tokenHash(before.own)}

@@ -16,7 +16,8 @@ const letters = 26
 export const stringMethods: Functions = {
   'contains/2': (budget, value, other) => firstOf(text(value), text(other), budget) !== -1,
   'indexOf/2': (budget, value, other) => characterAt(text(value), firstOf(text(value), text(other), budget), budget),
-  'indexOf/3': (budget, value, other, from) => search(text(value), text(other), from, budget, (finder, at) => finder.first(text(value), at)),
+  'indexOf/3': (budget, value, other, from) =>
+    search(text(value), text(other), from, budget, (finder, at) => finder.first(text(value), at)),
   'lastIndexOf/2': (budget, value, other) =>
     characterAt(text(value), new Finder(text(other), budget).last(text(value), text(value).length), budget),
   'lastIndexOf/3': (budget, value, other, from) =>

@@ -76,7 +76,8 @@ t.test('claims are a whitelist: only claims that the document names are used', a
     })
   )
   t.same(Object.keys(claims).sort(), ['email', 'email_verified', 'exp', 'iat', 'iss', 'nbf', 'provider', 'role', 'sub', 'tenant_id'])
-  t.match(claims, { sub: 'idp:u1', role: 'editor', tenant_id: 'acme', email: 'a@b.c', email_verified: true, provider: 'idp', iss: provider.issuer })
+  t.match(claims, { sub: 'idp:u1', role: 'editor', tenant_id: 'acme', email: 'a@b.c', provider: 'idp', iss: provider.issuer })
+  t.equal(claims['email_verified'], true)
   t.ok(Object.isFrozen(claims))
 
   const of = async (more: Record<string, unknown>): Promise<Claims> => verify(await provider.sign(first, more))
@@ -101,7 +102,7 @@ t.test('claims are a whitelist: only claims that the document names are used', a
   }
   for (const sub of [undefined, '', 7, 'x'.repeat(256), 'a\u0000', 'a\ud800']) await t.rejects(of({ sub }), invalid, JSON.stringify(sub))
   for (const verified of [false, 'false']) t.equal((await of({ email: 'a@b.c', email_verified: verified })).email, undefined)
-  for (const verified of [true, 'true']) t.equal((await of({ email: 'a@b.c', email_verified: verified })).email_verified, true)
+  for (const verified of [true, 'true']) t.equal((await of({ email: 'a@b.c', email_verified: verified }))['email_verified'], true)
   for (const verified of [undefined, null, 1, 'yes']) {
     t.notOk('email_verified' in await of({ email: 'a@b.c', email_verified: verified }), 'the provider does not say it')
   }

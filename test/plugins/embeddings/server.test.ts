@@ -67,13 +67,13 @@ test('a document with agent.embedding serves documents, search and workflow step
     status: 200,
     body: { status: 'completed', result: { results: [{ id: 'pump', chunk: 0, content: 'A red pump.' }], usage: { totalTokens: 3 } } }
   })
+  const threshold = '0.00000000000000000000000000000000012345678901234567891'
   for (const mode of ['vector', 'text', 'hybrid']) {
     const { statusCode, body: answer } = await app.inject({
       method: 'POST',
       url: '/agent/workflow/run',
       headers: { ...bearer({ tenant_id: 'acme' }), 'content-type': 'application/json' },
-      body:
-        `{"ref":"order","async":false,"input":{"mode":"${mode}","order":123456789012345678901,"threshold":0.00000000000000000000000000000000012345678901234567891}}`
+      body: `{"ref":"order","async":false,"input":{"mode":"${mode}","order":123456789012345678901,"threshold":${threshold}}}`
     })
     t.equal(statusCode, 200, answer)
     t.match(answer, '"metadata":{"order":123456789012345678901}', `${mode}: a step keeps every digit`)

@@ -36,5 +36,6 @@ test('a route that requires email_verified shows nothing for an address that is 
 
   await app.db.updateTable('tenantry.users').set({ email_verified_at: new Date() }).where('tenant_id', '=', 'acme').execute()
   const { body: refreshed } = await ask('POST /auth/refresh', { body: { refreshToken } })
-  t.match(await ask('GET /my-orders', { token: String(refreshed['token']) }), { status: 200, body: { result: { data: [{ id: 1, email }] } } })
+  const shown = await ask('GET /my-orders', { token: String(refreshed['token']) })
+  t.match(shown, { status: 200, body: { result: { data: [{ id: 1, email }] } } })
 })

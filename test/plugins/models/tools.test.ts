@@ -36,5 +36,6 @@ test('a tool that does not respond fails after two minutes, also after a garbage
   t.strictSame(timers.map(({ ms }) => ms), [120_000])
   for (const { work } of timers) work()
   t.ok(isAborted)
-  if (isAborted) t.match(await results, [{ outcome: { name: 'silent', ok: false }, part: { output: { value: '{"error":"The tool failed"}' } } }])
+  const part = { output: { value: '{"error":"The tool failed"}' } }
+  if (isAborted) t.match(await results, [{ outcome: { name: 'silent', ok: false }, part }])
 })
