@@ -19,6 +19,7 @@ const withOwnApp = [
   'test/plugins/models/event-stream.test.ts',
   'test/plugins/openapi/index.test.ts',
   'test/plugins/openapi/swagger.test.ts',
+  'test/plugins/prefix.test.ts',
   'test/plugins/rate-limit/fastify.test.ts',
   'test/plugins/shape.test.ts',
   'test/plugins/stop/index.test.ts',

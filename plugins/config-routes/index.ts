@@ -5,6 +5,7 @@ import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
 import { setting } from '../../lib/expressions/environment.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { definePlugin, optional, requirePlugin } from '../../lib/plugin/define.js'
 import { checkedConfig, list, record } from '../../lib/plugin/options.js'
 import { pointerTo } from '../../lib/schema/faults.js'
@@ -105,7 +106,7 @@ export default definePlugin<ConfigRoutesOptions>({
         overridableEnv,
         appUrl: setting(env, 'APP_URL'),
         deduplication,
-        prefix: group.prefix
+        prefix: prefixOf(group)
       })
       await mountRoutes(group, generation, readiness, serving)
     }

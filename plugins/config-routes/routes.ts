@@ -9,6 +9,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { SecretUses } from '../../lib/expressions/secret-uses.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { optional } from '../../lib/plugin/define.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
@@ -145,7 +146,7 @@ function methodsOf (group: FastifyInstance, { method }: CompiledRoute, path: str
   const { initialConfig } = group
   const exposes = !('exposeHeadRoutes' in initialConfig) || initialConfig.exposeHeadRoutes !== false
   if (method !== 'GET' || !exposes || optional(group, 'openapi')() === null) return method
-  return group.hasRoute({ method: 'HEAD', url: group.prefix + path }) ? method : [method, 'HEAD']
+  return group.hasRoute({ method: 'HEAD', url: prefixOf(group) + path }) ? method : [method, 'HEAD']
 }
 
 interface Services {

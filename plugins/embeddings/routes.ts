@@ -4,6 +4,7 @@ import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
 import { readPage } from '../../lib/http/page.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -31,6 +32,7 @@ export interface EmbeddingRouteParts {
 }
 
 export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
+  const prefix = prefixOf(app)
   const callOf = (request: FastifyRequest, reply: FastifyReply) => ({
     user: limitedUser(request),
     signal: leftOf(reply),
@@ -81,7 +83,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       if (document.fileId !== undefined) await requireFile(request, tenant, document.fileId)
     }
     const { batchId, total } = await batches.add(tenant, documents, actorOf(request), limitedUser(request))
-    return reply.code(202).send({ batchId, status: 'queued', total, statusUrl: `${app.prefix}/agent/embeddings/batch/${batchId}` })
+    return reply.code(202).send({ batchId, status: 'queued', total, statusUrl: `${prefix}/agent/embeddings/batch/${batchId}` })
   })
 
   app.get('/agent/embeddings/batch/:id', {

@@ -9,6 +9,7 @@ import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import { trustsTenantHeader } from '../../lib/http/account.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { repeatWhenReady } from '../../lib/plugin/lifecycle.js'
@@ -72,7 +73,7 @@ export default definePlugin<FilesOptions>({
   async setup (app, options) {
     const {
       enabled = true, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan,
-      slowMs = 30_000, prefix = '', now = Date.now
+      slowMs = 30_000, prefix, now = Date.now
     } = options
     if (!enabled) return undefined
     const { db, engine, log, tenants } = app
@@ -98,7 +99,7 @@ export default definePlugin<FilesOptions>({
       slowMs,
       stopping: optional(app, 'stopping'),
       trustsHeader: trustsTenantHeader(app),
-      prefix: app.prefix + prefix,
+      prefix: prefixOf(app, prefix),
       now,
       log
     })

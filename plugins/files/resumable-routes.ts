@@ -4,6 +4,7 @@ import type { IncomingMessage } from 'node:http'
 import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams } from '../../lib/http/schemas.js'
 import { requirePermissions } from '../auth/access.js'
@@ -27,6 +28,7 @@ const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
 const protocol = 'Implements the tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
 
 export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumable, uploads }: FilesService): void {
+  const prefix = prefixOf(app)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 
@@ -90,7 +92,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
       tenant: requiredTenant(request),
       by: uploaderOf(request),
       id,
-      path: `${app.prefix}/files/resumable/${id}`,
+      path: `${prefix}/files/resumable/${id}`,
       renew: () => renew(request, reply),
       async describe ({ filename: name, bucket, entityType, entityId, public: given = null }) {
         const isPublic = given === null ? undefined : given === 'true'

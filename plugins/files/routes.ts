@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { callerOf, hasPermission, hasPermissions, insufficientPermissions, requirePermissions } from '../auth/access.js'
@@ -107,6 +108,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
 }
 
 async function uploadRoute (app: FastifyGroup, service: FilesService): Promise<void> {
+  const prefix = prefixOf(app)
   await acceptForms(app)
   const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
   const schema = { tags, summary: 'Upload a file', description }
@@ -124,6 +126,6 @@ async function uploadRoute (app: FastifyGroup, service: FilesService): Promise<v
     if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
     const receive = (slow: Promise<never>) => receiveForm(request, reply, form, service, slow)
     const file = await service.uploads.inPlace(tenant, () => service.reading(request.raw, receive))
-    return reply.code(201).header('location', `${app.prefix}/files/${file.id}`).send(service.shown(file))
+    return reply.code(201).header('location', `${prefix}/files/${file.id}`).send(service.shown(file))
   })
 }

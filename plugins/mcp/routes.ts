@@ -1,6 +1,7 @@
 /** `POST /mcp`, and the metadata that tells OAuth clients where to get a token (RFC 9728). */
 import { Type } from 'typebox'
 import { errorResponses, errorSchemaId } from '../../lib/http/error-schemas.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -46,8 +47,9 @@ const ResourceMetadata = Type.Object({
  * @param name the name of the app, for users
  */
 export function mcpRoutes (app: FastifyGroup, service: McpService, url: string, name: string, issuers: readonly string[]): void {
-  const resource = `${url}${app.prefix}/mcp`
-  const guard = createGuard(url, optional(app, 'origins'), `${url}${app.prefix}/.well-known/oauth-protected-resource/mcp`)
+  const base = url + prefixOf(app)
+  const resource = `${base}/mcp`
+  const guard = createGuard(url, optional(app, 'origins'), `${base}/.well-known/oauth-protected-resource/mcp`)
 
   app.post('/mcp', {
     // An empty schema rejects query parameters, see lib/plugin/define.ts. The message has no validator here: compiling it would take a

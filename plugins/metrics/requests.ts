@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Histogram, type Registry } from 'prom-client'
 import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
@@ -73,7 +74,7 @@ function samplesOf ({ sharedLabels, counts, sum }: Series) {
 /** Counts the requests of every route of the app. `observeTenant`: null without a label for tenants. */
 export function countRequests (app: FastifyInstance, registry: Registry, observeTenant: ObserveTenant | null): void {
   const durations = new Durations({ name, help, labelNames: ['method', 'route', 'status_code'], buckets, registers: [registry] })
-  const catchAll = `${app.prefix}/*`
+  const catchAll = `${prefixOf(app)}/*`
 
   function routeOf (request: FastifyRequest): string {
     // Absent without the plugin tenant-config.

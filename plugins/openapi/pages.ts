@@ -3,6 +3,7 @@ import { readdir } from 'node:fs/promises'
 import Fastify, { type FastifyInstance, type LightMyRequestResponse, type RouteHandlerMethod } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { withTag } from '../../lib/http/caching.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { OpenApi } from './service.js'
 
 const pagesSchema = {
@@ -52,16 +53,16 @@ export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
   app.get('/ui/*', { config: { access: 'public', rateLimitRule, openapi: false }, schema: { hide: true } }, serve)
 }
 
-async function openPages ({ prefix, swagger }: FastifyInstance, { text }: OpenApi): Promise<Pages> {
+async function openPages (app: FastifyInstance, { text }: OpenApi): Promise<Pages> {
   const [{ default: fastifySwagger }, { default: swaggerUi }] = await Promise.all([
     import('@fastify/swagger'),
     import('@fastify/swagger-ui')
   ])
-  const routePrefix = `${prefix}/ui`
+  const routePrefix = `${prefixOf(app)}/ui`
   const pages = Fastify()
   // @fastify/swagger-ui requires this plugin. The document is that of the app.
   await pages.register(fastifySwagger, { decorator: 'ownSwagger' })
-  pages.decorate('swagger', swagger)
+  pages.decorate('swagger', app.swagger)
   await pages.register(swaggerUi, {
     routePrefix,
     staticCSP: true,

@@ -4,6 +4,7 @@ import { type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
@@ -82,6 +83,7 @@ const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
 export function queueRoutes (app: FastifyGroup): void {
+  const prefix = prefixOf(app)
   const { db, events, queue } = app
   const list = createJobList(db)
 
@@ -139,7 +141,7 @@ export function queueRoutes (app: FastifyGroup): void {
       return id
     })
     if (id === null) throw failure('stateConflict', { message: 'A job with this key is already waiting' })
-    return await reply.code(201).header('location', `${app.prefix}/queue/jobs/${id}`).send({ id })
+    return await reply.code(201).header('location', `${prefix}/queue/jobs/${id}`).send({ id })
   })
 
   app.get('/queue/jobs/:id', {

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageIn, pageOf, pageQuery, readPage } from '../../lib/http/page.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -82,6 +83,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
 }
 
 function roleRoutes (app: FastifyGroup, service: PlatformRoles): void {
+  const prefix = prefixOf(app)
   app.get('/rbac/roles', {
     config,
     schema: {
@@ -105,7 +107,7 @@ function roleRoutes (app: FastifyGroup, service: PlatformRoles): void {
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
     const role = await service.createRole({ name, description, permissions }, actorOf(request))
-    return reply.code(201).header('location', `${app.prefix}/rbac/roles/${role.id}`).send(role)
+    return reply.code(201).header('location', `${prefix}/rbac/roles/${role.id}`).send(role)
   })
 
   app.get('/rbac/roles/:id', {

@@ -1,6 +1,7 @@
 /** The endpoints of realtime. */
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { asyncApi } from './asyncapi.js'
@@ -10,7 +11,7 @@ import { openSockets, type SocketParts } from './sockets.js'
 /** Resolves with a function that ends all websockets. */
 export async function realtimeRoutes (group: FastifyGroup, parts: SocketParts & StreamParts): Promise<() => Promise<void>> {
   eventStream(group, parts)
-  const document = stringifyJson(asyncApi(`${group.prefix}/realtime`, group))
+  const document = stringifyJson(asyncApi(`${prefixOf(group)}/realtime`, group))
   group.get(
     '/doc/realtime',
     {

@@ -8,6 +8,7 @@ import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { responseOf } from '../../lib/http/client-error.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { type Connection, type ConnectionParts, serveConnection } from './connection.js'
 import { chooseProtocol } from './identity.js'
 import { closeCodes } from './types.js'
@@ -133,7 +134,7 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
     }
   })
   // With a listener, Node passes it every upgrade request, also to HTTP/2, which Java clients and curl send.
-  const full = `${group.prefix}${path}`
+  const full = `${prefixOf(group)}${path}`
   for (const listener of server.listeners('upgrade')) {
     if (earlier.has(listener)) continue
     server.removeListener('upgrade', listener as () => void)

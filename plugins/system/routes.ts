@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { type Static, Type } from 'typebox'
 import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -16,9 +17,10 @@ const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 /** By name, once all routes are registered: a group is on if one of its own paths is registered. */
 function groupsOf (app: FastifyInstance, off: ReadonlySet<string>): Record<string, boolean> {
   const present = new Set<string>()
+  const prefix = prefixOf(app)
   for (const { path, plugins: [group, ...others] } of reservedPaths) {
     if (group === undefined || others.length > 0 || off.has(group)) continue
-    if (methods.some((method) => app.hasRoute({ method, url: app.prefix + path }))) present.add(group)
+    if (methods.some((method) => app.hasRoute({ method, url: prefix + path }))) present.add(group)
   }
   return Object.fromEntries(Array.from(builtInGroups, (group) => [group, present.has(group)]))
 }

@@ -9,6 +9,7 @@ import { unknownConnectors } from '../../lib/connectors/index.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import { setting } from '../../lib/expressions/environment.js'
 import { routesOf } from '../../lib/http/guards.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { definePlugin, optional, requireSameContext } from '../../lib/plugin/define.js'
 import { checkedConfig, record, text } from '../../lib/plugin/options.js'
 import { routeContextOf, type TakenRoute } from '../../lib/tenant-document/index.js'
@@ -43,11 +44,11 @@ export default definePlugin<TenantConfigOptions>({
   after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   options: { tenancy: record, pagination: record, cache: record, functions: record, config: checkedConfig, env: record, prefix: text },
-  setup (app, { env = process.env, prefix: ownPrefix = '', config, ...options }) {
+  setup (app, { env = process.env, prefix: ownPrefix, config, ...options }) {
     const sections = { tenancy: options.tenancy, pagination: options.pagination, cache: options.cache, functions: options.functions }
     const { tenancy, pagination, cache, functions } = config ?? checkConfig({ ...sections, routes: [] }, { env, embedded: true })
     const { engine, db, events, log } = app
-    const prefix = app.prefix + ownPrefix
+    const prefix = prefixOf(app, ownPrefix)
     const taken = collectTaken(app, prefix)
     const store = createConfigStore((tenant) => engine.kyselyFor(tenant), events, app.auth.providers)
     const secrets = optional(app, 'secrets')

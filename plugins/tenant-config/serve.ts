@@ -4,6 +4,7 @@ import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import { localTarget } from '../../lib/http/request-target.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
@@ -41,14 +42,14 @@ export async function serveTenantRoutes (
 ): Promise<ServeTenantCall> {
   const readiness = await readinessOf(app.engine, app.log)
   const deduplication = webhookDeduplicationOf(app)
-  const start = app.prefix.length
+  const prefix = prefixOf(app)
   const paths = routePathsOf(app)
   app.decorateRequest('tenantRoute', null)
 
   function pathOf (request: FastifyRequest): string {
     const url = localTarget(request.url)
     const mark = url.indexOf('?')
-    return url.slice(start, mark === -1 ? undefined : mark)
+    return url.slice(prefix.length, mark === -1 ? undefined : mark)
   }
 
   /** Sets the request's route and returns whether there is one. Throws if the route does not accept the caller. */
@@ -79,7 +80,7 @@ export async function serveTenantRoutes (
   let serving: Serving
   let calls: RouteServices<RouteCall, RouteReply>
   app.addHook('onReady', async () => {
-    serving = servingOf(app, { dashboardPermission, appUrl, deduplication, prefix: app.prefix })
+    serving = servingOf(app, { dashboardPermission, appUrl, deduplication, prefix })
     calls = servingCalls(serving)
   })
 

@@ -4,6 +4,7 @@ import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageQuery, readPage, searchQuery } from '../../lib/http/page.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
@@ -79,6 +80,7 @@ const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
 export function tenantRoutes (app: FastifyGroup, plans: Plans, deletionWaitMs: number): void {
+  const prefix = prefixOf(app)
   const { tenants } = app
   const { New, Changes } = bodiesOf(plans.tiers)
 
@@ -103,7 +105,7 @@ export function tenantRoutes (app: FastifyGroup, plans: Plans, deletionWaitMs: n
     }
   }, async (request, reply) => {
     const created = await tenants.create(request.body, actorOf(request))
-    return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(created)
+    return reply.code(201).header('location', `${prefix}/tenants/${created.id}`).send(created)
   })
 
   app.get('/tenants/:id', {

@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
+import { prefixOf } from '../../lib/http/prefix.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -70,7 +71,7 @@ export default definePlugin<WorkflowsOptions>({
     steps: section(ClosedObject({ llm: Runner, embeddings: Runner, storage: Runner, realtime: Runner })),
     prefix: text
   },
-  setup (app, { env = process.env, steps: ownSteps = {}, prefix = '', ...options }) {
+  setup (app, { env = process.env, steps: ownSteps = {}, prefix, ...options }) {
     const { tenancy, pagination, functions, workflows, credentials, customIntegrations } = options
     const sections = { tenancy, pagination, functions, workflows, credentials, customIntegrations, routes: [] }
     const { config = checkConfig(sections, { env, embedded: true }) } = options
@@ -116,7 +117,7 @@ export default definePlugin<WorkflowsOptions>({
       endpoints: 'POST /agent/workflow/run starts its run, POST /agent/workflow/cancel ends it'
     }, job.handle)
 
-    const runs = createWorkflowRuns(parts, app.prefix + prefix)
+    const runs = createWorkflowRuns(parts, prefixOf(app, prefix))
     const schedules = createSchedules({ app, store, documents, workflows: config.workflows, start: runs.startAt })
     app.decorate('workflows', { ...runs, startDue: schedules.startDue })
     // The queue has started its workers. A process without workers only serves requests.

@@ -75,31 +75,33 @@ t.test('the order of the guide fits all plugins', async (t) => {
   t.strictSame(sortPlugins(entries).map(({ order }) => order.name), listed)
 })
 
-t.test("Fastify's prefix and logLevel apply to the endpoints of each plugin", async (t) => {
-  const plugins: Record<string, object> = {}
-  for (const name of names) if (orderOf((await load(name)).default).hasEndpoints) plugins[name] = { prefix: '/api', logLevel: 'warn' }
-  const needed: TestPlugins = {
-    database: { roleTables: defaultRoleTables, vectorTable: { dimensions: 3 } },
-    mail: { deliver: async () => {}, appUrl: 'https://app.example.com' },
-    mcp: { ...plugins.mcp, url: 'https://api.example.com' },
-    models: { ...plugins.models, embedding: { provider: 'local', model: 'words', baseUrl: 'http://127.0.0.1:1/v1', dimensions: 3 } },
-    embeddings: { ...plugins.embeddings, dimensions: 3 },
-    files: { ...plugins.files, path: t.testdir() },
-    'config-routes': { ...plugins['config-routes'], routes: [{ path: '/declared', method: 'get', response: {} }] }
-  }
-  const routes: RouteOptions[] = []
-  await testApp(t, {
-    engine: { provider: 'embedded' },
-    before: (app) => {
-      app.addHook('onRoute', (route) => {
-        routes.push(route)
-      })
-    },
-    plugins: Object.assign(plugins, needed)
+for (const prefix of ['/api', '/api/', 'api']) {
+  t.test(`Fastify's prefix and logLevel apply to the endpoints of each plugin, with the prefix ${prefix}`, async (t) => {
+    const plugins: Record<string, object> = {}
+    for (const name of names) if (orderOf((await load(name)).default).hasEndpoints) plugins[name] = { prefix, logLevel: 'warn' }
+    const needed: TestPlugins = {
+      database: { roleTables: defaultRoleTables, vectorTable: { dimensions: 3 } },
+      mail: { deliver: async () => {}, appUrl: 'https://app.example.com' },
+      mcp: { ...plugins.mcp, url: 'https://api.example.com' },
+      models: { ...plugins.models, embedding: { provider: 'local', model: 'words', baseUrl: 'http://127.0.0.1:1/v1', dimensions: 3 } },
+      embeddings: { ...plugins.embeddings, dimensions: 3 },
+      files: { ...plugins.files, path: t.testdir() },
+      'config-routes': { ...plugins['config-routes'], routes: [{ path: '/declared', method: 'get', response: {} }] }
+    }
+    const routes: RouteOptions[] = []
+    await testApp(t, {
+      engine: { provider: 'embedded' },
+      before: (app) => {
+        app.addHook('onRoute', (route) => {
+          routes.push(route)
+        })
+      },
+      plugins: Object.assign(plugins, needed)
+    })
+    t.ok(routes.length > 150)
+    for (const { method, url, logLevel } of routes) t.ok(/^\/api\/[^/]/.test(url) && logLevel === 'warn', `${String(method)} ${url}`)
   })
-  t.ok(routes.length > 150)
-  for (const { method, url, logLevel } of routes) t.ok(url.startsWith('/api/') && logLevel === 'warn', `${String(method)} ${url}`)
-})
+}
 
 t.test('a wrong option fails the registration with its name', async (t) => {
   const refused = async (plugin: FastifyPluginAsync<object>, options: object, message: RegExp | string) => {
