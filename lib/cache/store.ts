@@ -11,7 +11,15 @@ export interface TableUse {
 declare module 'fastify' {
   interface FastifyInstance {
     cache: CacheStore
+    /** The document's `cache.enabled` and `cache.ttl`, for the plugins that compile routes. */
+    cacheDefaults: CacheDefaults
   }
+}
+
+export interface CacheDefaults {
+  readonly enabled: boolean
+  /** In seconds. */
+  readonly ttl: number | undefined
 }
 
 /** A value now, or later from a store outside this process. */

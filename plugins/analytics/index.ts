@@ -37,7 +37,7 @@ const pauseMs = 1000 // between early flushes, so that a busy server writes larg
 
 /** The document's `analytics`. */
 export interface AnalyticsOptions extends ClockOption {
-  /** Accepted as a member of the section; a registered plugin always counts. */
+  /** false: nothing is counted, and there are no endpoints. Default: true. */
   readonly enabled?: boolean | undefined
   /** Patterns of excluded routes; a `*` at the end matches all that begin like it. Default: none. */
   readonly excludePaths?: readonly string[] | undefined
@@ -65,20 +65,22 @@ export default definePlugin<AnalyticsOptions>({
   setup (
     app,
     {
+      enabled = true,
       excludePaths = [],
       serviceName = '',
       retentionDays = 30,
-      buffer: { enabled = true, flushInterval = 10_000, maxSize = 1000 } = {},
+      buffer: { enabled: isBuffered = true, flushInterval = 10_000, maxSize = 1000 } = {},
       now = Date.now
     }
   ) {
+    if (!enabled) return undefined
     const store = createStatsStore(app.db, serviceName)
     const buffer = createBuffer({
       write: (batch) => store.write(batch, new Date(now())),
       log: app.log,
       now,
       flushInterval,
-      ...enabled ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 }
+      ...isBuffered ? { maxSize, pause: pauseMs } : { maxSize: 1, pause: 0 }
     })
     app.decorate('analytics', createAnalytics(store, buffer, retentionDays))
     app.addHook('onClose', () => buffer.close())

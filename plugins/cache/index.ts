@@ -15,10 +15,12 @@ export type { CacheStore } from '../../lib/cache/store.js'
 
 const warnAgainMs = 60_000
 
-/** The used members of the document's `cache` section. */
+/** The document's `cache` section, and a store of the caller's own. */
 export interface CacheOptions extends CacheBounds {
-  /** false: items are kept in this process only. Default: true. */
+  /** false: no declared route is cached. Default: true. */
   readonly enabled?: boolean | undefined
+  /** Seconds, above 0 and up to 31,536,000, for which declared routes cache a response by default. Default: 60. */
+  readonly ttl?: number | undefined
   /** The store of items. Default: `memory`, this process. */
   readonly provider?: CacheProvider | undefined
   /** The options of the provider `redis`. */
@@ -37,8 +39,10 @@ export default definePlugin<CacheOptions>({
     store: withMethods<CacheStore>('get', 'set', 'invalidate', 'delete', 'clear', 'keys', 'stats', 'ping', 'close')
   },
   async setup (app, options) {
+    const { enabled = true, ttl } = options
     const store = options.store ?? await createStore(app, options)
     app.decorate('cache', store)
+    app.decorate('cacheDefaults', Object.freeze({ enabled, ttl }))
     app.addHook('onClose', async () => {
       await store.close()
     })

@@ -8,6 +8,7 @@ import { setting } from '../../lib/expressions/environment.js'
 import { prefixOf } from '../../lib/http/prefix.js'
 import { definePlugin, optional, requirePlugin } from '../../lib/plugin/define.js'
 import { checkedConfig, list, record } from '../../lib/plugin/options.js'
+import { sectionsOf } from '../../lib/plugin/sections.js'
 import { pointerTo } from '../../lib/schema/faults.js'
 import { workflowsOf } from '../../lib/workflows/index.js'
 import { exposedTables } from './exposed-tables.js'
@@ -18,7 +19,7 @@ import { webhookDeduplicationOf } from './webhook-deduplication.js'
 /** The document's sections of the same names. */
 export interface ConfigRoutesOptions extends
   Partial<
-    Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>
+    Pick<ConfigInput, 'routes' | 'pagination' | 'functions' | 'workflows' | 'credentials' | 'customIntegrations'>
   > {
   /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
@@ -39,15 +40,13 @@ export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
   dependencies: ['database', 'rate-limit'],
   optional: ['integrations', 'tenant-config'],
-  after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tools', 'webhooks', 'workflows'],
+  after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tenancy', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
   // The configuration check validates the members of the sections.
   options: {
     routes: list,
     pagination: record,
-    cache: record,
     functions: record,
-    tenancy: record,
     workflows: list,
     credentials: record,
     customIntegrations: list,
@@ -56,8 +55,8 @@ export default definePlugin<ConfigRoutesOptions>({
     env: record
   },
   async setup (app, { env = process.env, config, connectors, ...options }) {
-    const { routes = [], pagination, cache, functions, tenancy, workflows, credentials, customIntegrations } = options
-    const sections = { routes, pagination, cache, functions, tenancy, workflows, credentials, customIntegrations }
+    const { routes = [], pagination, functions, workflows, credentials, customIntegrations } = options
+    const sections = { routes, pagination, functions, workflows, credentials, customIntegrations, ...sectionsOf(app) }
     const checked = config ?? checkConfig(sections, { env, embedded: true })
     const { overridableEnv, sharedTables, dashboardPermission } = checked.tenancy
     const readiness = await readinessOf(app.engine, app.log)

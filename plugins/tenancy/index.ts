@@ -60,6 +60,8 @@ export interface Tenancy {
   readonly admit: Admission
   /** The number of tenants in each cache of this process, if they are not too large. */
   readonly maxRemembered: number
+  /** The document's section, for the plugins that compile documents. */
+  readonly section: Partial<TenancySection>
 }
 
 export default definePlugin<TenancyOptions>({
@@ -71,8 +73,10 @@ export default definePlugin<TenancyOptions>({
   options: { ...membersOf(TenancySchema), maxRemembered: whole(1, 2 ** 31 - 1), now: callback },
   setup (
     app,
-    { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0, maxRemembered = Math.max(minRemembered, maxLoadedTenants), now }
+    { maxRemembered: ownMaxRemembered, now, ...section }
   ) {
+    const { provisioning = 'auto', trustHeader = false, maxLoadedTenants = 0 } = section
+    const maxRemembered = ownMaxRemembered ?? Math.max(minRemembered, maxLoadedTenants)
     const { db, events, log } = app
     const store = createTenantStore(db)
     const memory = createTenantMemory((id) => store.find(id), maxRemembered, now)
@@ -111,7 +115,7 @@ export default definePlugin<TenancyOptions>({
 
     const provision = createProvisioning(parts, provisioning === 'auto')
     const resolution = { provision, lookup: tenants.get, trustHeader }
-    app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution) }))
+    app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution), section }))
     const [named, unnamed, unauthenticated, sender] = [
       createCallerStep(resolution, true),
       createCallerStep(resolution, false),

@@ -12,6 +12,7 @@ import { routesOf } from '../../lib/http/guards.js'
 import { prefixOf } from '../../lib/http/prefix.js'
 import { definePlugin, optional, requireSameContext } from '../../lib/plugin/define.js'
 import { checkedConfig, record, text } from '../../lib/plugin/options.js'
+import { sectionsOf } from '../../lib/plugin/sections.js'
 import { routeContextOf, type TakenRoute } from '../../lib/tenant-document/index.js'
 import { documentedRoutes } from './documentation.js'
 import { createLoad } from './load.js'
@@ -24,7 +25,7 @@ import { toolsOf } from './tools.js'
 import { webhooksOf } from './webhooks.js'
 
 /** The document's sections of the same names. Omitted sections have the document's defaults. */
-export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'cache' | 'functions'>> {
+export interface TenantConfigOptions extends Partial<Pick<ConfigInput, 'pagination' | 'functions'>> {
   /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
   /** The values of `{{env.NAME}}`. Tenants can read only those that `tenancy.env` names. Default: the process's environment. */
@@ -39,13 +40,13 @@ const readers = ['integrations', 'openapi', 'tools', 'webhooks', 'workflows'] as
 export default definePlugin<TenantConfigOptions>({
   name: 'tenant-config',
   dependencies: ['database', 'auth', 'tenancy', 'rate-limit'],
-  optional: ['cache', 'resource-limits', 'secrets'],
+  optional: ['resource-limits', 'secrets'],
   // Routes, steps and webhooks of tenants are compiled against these.
-  after: ['files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
+  after: ['cache', 'files', 'idempotency', 'integrations', 'openapi', 'realtime', 'tools', 'webhooks', 'workflows'],
   routeDependencies: [],
-  options: { tenancy: record, pagination: record, cache: record, functions: record, config: checkedConfig, env: record, prefix: text },
+  options: { pagination: record, functions: record, config: checkedConfig, env: record, prefix: text },
   setup (app, { env = process.env, prefix: ownPrefix, config, ...options }) {
-    const sections = { tenancy: options.tenancy, pagination: options.pagination, cache: options.cache, functions: options.functions }
+    const sections = { pagination: options.pagination, functions: options.functions, ...sectionsOf(app) }
     const { tenancy, pagination, cache, functions } = config ?? checkConfig({ ...sections, routes: [] }, { env, embedded: true })
     const { engine, db, events, log } = app
     const prefix = prefixOf(app, ownPrefix)

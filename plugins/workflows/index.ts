@@ -7,6 +7,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { checkedConfig, list, record, section, text } from '../../lib/plugin/options.js'
+import { sectionsOf } from '../../lib/plugin/sections.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import { createCompletion } from './complete.js'
@@ -34,7 +35,7 @@ declare module 'fastify' {
 export interface WorkflowsOptions
   extends
   Pick<EndpointOptions, 'prefix'>,
-  Partial<Pick<ConfigInput, 'tenancy' | 'pagination' | 'functions' | 'workflows' | 'credentials' | 'customIntegrations'>> {
+  Partial<Pick<ConfigInput, 'pagination' | 'functions' | 'workflows' | 'credentials' | 'customIntegrations'>> {
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
   readonly env?: Env | undefined
   /** A checked configuration, instead of the sections. */
@@ -59,7 +60,6 @@ export default definePlugin<WorkflowsOptions>({
   routeDependencies: ['auth'],
   // The configuration check validates the members of the sections.
   options: {
-    tenancy: record,
     pagination: record,
     functions: record,
     workflows: list,
@@ -72,8 +72,8 @@ export default definePlugin<WorkflowsOptions>({
     prefix: text
   },
   setup (app, { env = process.env, steps: ownSteps = {}, prefix, ...options }) {
-    const { tenancy, pagination, functions, workflows, credentials, customIntegrations } = options
-    const sections = { tenancy, pagination, functions, workflows, credentials, customIntegrations, routes: [] }
+    const { pagination, functions, workflows, credentials, customIntegrations } = options
+    const sections = { pagination, functions, workflows, credentials, customIntegrations, routes: [], ...sectionsOf(app) }
     const { config = checkConfig(sections, { env, embedded: true }) } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
     const { db, engine, events, log, queue } = app
