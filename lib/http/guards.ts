@@ -7,10 +7,10 @@ import { failure, type TenantryError } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
 
 /** The plugins that act on routes, and the decorator that shows their presence in a context. */
-const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const
+const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage', idempotency: 'idempotency' } as const
 type Guard = keyof typeof decorators
 
-type RequiredAccess = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule'>
+type RequiredAccess = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule' | 'idempotency'>
 
 interface Watched {
   readonly context: FastifyInstance
@@ -150,9 +150,10 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
 
 /** The guards that the route needs and its context has; `auth` even without it, unless the route is open. */
 function guardsOf (asked: RequiredAccess): Guard[] {
-  const { access, rateLimitRule } = asked
-  const counted: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []
-  return access === 'open' || asksForCaller(asked) ? ['auth', 'tenancy', 'usage', ...counted] : counted
+  const { access, rateLimitRule, idempotency } = asked
+  const others: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []
+  if (idempotency !== undefined) others.push('idempotency')
+  return access === 'open' || asksForCaller(asked) ? ['auth', 'tenancy', 'usage', ...others] : others
 }
 
 function asksForCaller ({ access, permissions = [], permission }: RequiredAccess): boolean {

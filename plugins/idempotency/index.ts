@@ -4,6 +4,7 @@
  * request and response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
 import type { FastifyInstance, FastifyReply, onSendHookHandler, preHandlerHookHandler } from 'fastify'
+import { guardRoutes } from '../../lib/http/guards.js'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
@@ -56,9 +57,14 @@ export default definePlugin<IdempotencyOptions>({
       }, done)
     }
     const hooks = { plain: claimed(false), encrypted: claimed(true) }
-    app.addHook('onRoute', (route) => {
+    guardRoutes(app, 'idempotency', (route) => {
       const kind = route.config?.idempotency
       if (kind === undefined) return
+      if (!Object.hasOwn(hooks, kind)) {
+        throw new Error(
+          `the route ${String(route.method)} ${route.url} has the config ${JSON.stringify({ idempotency: kind })}: expected "plain" or "encrypted"`
+        )
+      }
       route.preHandler = [...[route.preHandler ?? []].flat(), hooks[kind]]
       route.onSend = [...[route.onSend ?? []].flat(), settle]
     })

@@ -6,6 +6,7 @@ import cache from '../../../plugins/cache/index.js'
 import configRoutes from '../../../plugins/config-routes/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
+import idempotency from '../../../plugins/idempotency/index.js'
 import login from '../../../plugins/login/index.js'
 import mfa from '../../../plugins/mfa/index.js'
 import plans from '../../../plugins/plans/index.js'
@@ -21,7 +22,7 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 const jwt = { secret: testSecret }
 
 function bare (t: Test): FastifyInstance {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   return app
 }
@@ -131,6 +132,24 @@ t.test('rate-limit, tenancy and usage after the routes that they guard are error
     'the route GET /x was registered before the plugin "tenantry/plugins/tenancy"',
     'the route GET /y was registered before the plugin "tenantry/plugins/usage"'
   )
+})
+
+t.test('a route that accepts Idempotency-Key before the plugin idempotency is an error at start', async (t) => {
+  const app = bare(t)
+  await app.register(database, { provider: 'embedded' })
+  app.post('/payments', { config: { idempotency: 'plain' } }, async () => ({}))
+  await app.register(idempotency)
+  await fails(t, app, 'the route POST /payments was registered before the plugin "tenantry/plugins/idempotency"')
+})
+
+t.test('an unknown value of config.idempotency fails the registration of the route with both values', async (t) => {
+  const app = bare(t)
+  await app.register(database, { provider: 'embedded' })
+  await app.register(idempotency)
+  const config: object = { idempotency: 'plan' }
+  t.throws(() => app.post('/payments', { config }, async () => ({})), {
+    message: 'the route POST /payments has the config {"idempotency":"plan"}: expected "plain" or "encrypted"'
+  })
 })
 
 t.test('a plugin that others look up once is an error at start if it is registered after them', async (t) => {
