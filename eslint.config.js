@@ -23,6 +23,7 @@ const withOwnApp = [
   'test/plugins/rate-limit/fastify.test.ts',
   'test/plugins/shape.test.ts',
   'test/plugins/stop/index.test.ts',
+  'test/plugins/tools/contexts.test.ts',
   'test/plugins/workflows/runner.test.ts'
 ]
 

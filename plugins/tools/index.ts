@@ -4,7 +4,7 @@
  */
 import type { RouteOptions } from 'fastify'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
-import { routesOf } from '../../lib/http/guards.js'
+import { routesWithin } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { createCounter } from '../metrics/counter.js'
 import { documentationOf } from '../openapi/documentation.js'
@@ -47,7 +47,7 @@ export default definePlugin<ToolsOptions>({
       const tool = toolRouteOf(route)
       if (tool !== undefined) service.add(tool)
     }
-    for (const route of routesOf(app)) add(route)
+    for (const route of routesWithin(app)) add(route)
     app.addHook('onRoute', add)
     let end: (() => void) | undefined
     app.addHook('onReady', async () => {
