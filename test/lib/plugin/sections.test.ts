@@ -49,7 +49,7 @@ async function embedded (t: Test, options: Options): Promise<FastifyInstance> {
 }
 
 t.test('tenancy.dashboardPermission guards the excluded fields of config-routes', async (t) => {
-  const app = await embedded(t, { tenancy: { dashboardPermission: 'dashboard:use', env: undefined } })
+  const app = await embedded(t, { tenancy: { dashboardPermission: 'dashboard:use' } })
   await app.register(configRoutes, { routes })
   await app.ready()
   const member = signToken({ tenant_id: 'acme' })
