@@ -40,7 +40,9 @@ export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
   dependencies: ['database', 'rate-limit'],
   optional: ['integrations', 'tenant-config'],
-  after: ['cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tenancy', 'tools', 'webhooks', 'workflows'],
+  after: [
+    'cache', 'files', 'idempotency', 'openapi', 'realtime', 'resource-limits', 'secrets', 'tenancy', 'tools', 'webhooks', 'workflows'
+  ],
   routeDependencies: [],
   // The configuration check validates the members of the sections.
   options: {
