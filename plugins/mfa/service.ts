@@ -33,8 +33,8 @@ export interface Mfa {
   check(tenant: string, userId: string, code: string, actor: Actor): Promise<boolean>
   status(user: User): Promise<{ enabled: boolean, backupCodesRemaining: number }>
   /**
-   * A new secret, valid from `enable` on; the previous one is valid until then. `forbidden` for the first one of a user who has not confirmed
-   * the address, while mail is sent.
+   * A new secret, valid from `enable` on; the previous one is valid until then. `forbidden` for the first one of a user who has not
+   * confirmed the address, while mail is sent.
    *
    * @param account the name that the app shows
    * @param code a one-time password or backup code: `validationFailed` without one if the second factor is enabled, `codeInvalid`

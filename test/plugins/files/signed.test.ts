@@ -128,7 +128,7 @@ test('a signed upload URL of a suspended tenant takes no bytes until the suspens
   const send = () => stranger.ask(`PUT ${String(url)}`, { headers: json, body: 'hello' })
   await app.tenants.update('acme', { status: 'suspended' })
   refused(t, await send(), 403, 'TENANT_SUSPENDED')
-  refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID', 'not for strangers')
+  refused(t, await stranger.ask(`PUT ${String(url).replace(/.$/, '_')}`, { body: 'hello' }), 403, 'URL_SIGNATURE_INVALID', 'to a stranger')
   t.same(await onDisk(folder), [])
   await app.tenants.update('acme', { status: 'active' })
   t.same((await send()).body, { success: true })
