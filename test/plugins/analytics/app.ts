@@ -24,7 +24,7 @@ export interface Opened {
 export async function open (t: Test, engine: TestEngine, { tenants = [], routes, ...options }: OpenOptions = {}): Promise<Opened> {
   const { app, as, ask } = await testApp(t, {
     engine,
-    plugins: { conventions: { root: true }, tenancy: {}, analytics: options },
+    plugins: { conventions: { root: true }, tenancy: {}, analytics: { enabled: true, ...options } },
     tenants,
     async routes (app) {
       app.get<{ Querystring: { status?: string } }>(

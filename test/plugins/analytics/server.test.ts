@@ -88,7 +88,7 @@ t.test('analytics in the whole server', async (t) => {
 
 t.test('the plugin counts the routes of any app, and bounds its options', async (t) => {
   const { app } = await testApp(t, {
-    plugins: { analytics: { routes: false } },
+    plugins: { analytics: { enabled: true, routes: false } },
     routes (app) {
       app.get('/a/:id', async () => ({ ok: true }))
       app.register(async (inner) => {

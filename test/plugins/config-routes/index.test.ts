@@ -48,14 +48,13 @@ test('a start without a plugin that the routes need names it', async (t) => {
     [{ ...open, cache: { enabled: true } }, ['rate-limit'], 'cache']
   ]
   for (const [route, names, missing] of needs) {
-    const error = await startOf(t, names, { routes: [route], cache: { enabled: true, provider: 'memory' } })
+    const error = await startOf(t, names, { routes: [route] })
     t.match(error?.message, `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/config-routes"`, missing)
   }
   t.equal(await startOf(t, ['rate-limit'], { routes: [open] }), null, 'a plugin that no route needs may be missing')
   t.equal(
     await startOf(t, ['rate-limit', 'auth', 'tenancy', 'cache'], {
-      routes: needs.map(([route], index) => ({ ...route, path: `/${index}` })),
-      cache: { enabled: true, provider: 'memory' }
+      routes: needs.map(([route], index) => ({ ...route, path: `/${index}` }))
     }),
     null
   )
