@@ -9,6 +9,7 @@ import { addressKey } from '../../lib/http/account.js'
 import { responseOf } from '../../lib/http/client-error.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { prefixOf } from '../../lib/http/prefix.js'
+import { localTarget } from '../../lib/http/request-target.js'
 import { type Connection, type ConnectionParts, serveConnection } from './connection.js'
 import { chooseProtocol } from './identity.js'
 import { closeCodes } from './types.js'
@@ -139,7 +140,7 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
     if (earlier.has(listener)) continue
     server.removeListener('upgrade', listener as () => void)
     const takes = ({ headers: { upgrade = '' }, url = '' }: IncomingMessage) =>
-      upgrade.toLowerCase() === 'websocket' && url.split('?', 1)[0] === full
+      upgrade.toLowerCase() === 'websocket' && localTarget(url).split('?', 1)[0] === full
     const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
       const all = server.listeners('upgrade')
       if (takes(request)) {

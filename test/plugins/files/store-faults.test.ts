@@ -96,8 +96,8 @@ test('a download that fails before its first byte is the error of the store, wit
   await rm(object)
   await mkdir(object)
   const reader = userOf(t, origin, {})
-  for (const headers of [{}, { range: 'bytes=0-0' }]) {
-    const response = await reader.ask(`GET ${new URL(String(url), origin).pathname}`, { headers })
+  for (const options of [{}, { headers: { range: 'bytes=0-0' } }]) {
+    const response = await reader.ask(`GET ${new URL(String(url), origin).pathname}`, options)
     refused(t, response, 503, 'STORAGE_UNAVAILABLE')
     t.match(response.headers, {
       'cache-control': 'no-store',

@@ -1,18 +1,10 @@
 /** Pages under `/ui` that fail, or are asked for in an unusual way. */
 import fs from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
-import conventions from '../../../plugins/conventions/index.js'
-import openapi from '../../../plugins/openapi/index.js'
+import { testApp } from '../../helpers/app.js'
 
-async function open (t: Test): Promise<FastifyInstance> {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(conventions, { root: true })
-  await app.register(openapi)
-  return app
-}
+const open = async (t: Test) => (await testApp(t, { plugins: { conventions: { root: true }, openapi: {} } })).app
 
 test('each spelling of a page is the whole page, and any other path is a 404 of the catalogue', async (t) => {
   const app = await open(t)
@@ -31,8 +23,8 @@ test('each spelling of a page is the whole page, and any other path is a 404 of 
 test('pages that could not be loaded are loaded by a later request', async (t) => {
   const app = await open(t)
   const { readdir } = fs.promises
-  const replace = (by: typeof readdir) => {
-    fs.promises.readdir = by
+  const replace = (by: unknown) => {
+    Object.assign(fs.promises, { readdir: by })
     syncBuiltinESMExports()
   }
   t.teardown(() => replace(readdir))

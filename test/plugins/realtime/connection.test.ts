@@ -157,6 +157,19 @@ test('the state of a member keeps every digit of its numbers', async (t) => {
   t.match(texts, [/"ack"/, `"state":${state}`])
 })
 
+test('a request target in absolute form opens a websocket', async (t) => {
+  const { origin } = await open(t)
+  const socket = tcp(Number(new URL(origin).port), '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  socket.write(
+    `GET http://x/realtime HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${
+      randomBytes(16).toString('base64')
+    }\r\n\r\n`
+  )
+  const [response] = await once(socket, 'data')
+  t.match(String(response), /^HTTP\/1\.1 101 /)
+})
+
 test("malformed frames close the connection with the protocol's codes", async (t) => {
   const { origin } = await open(t)
   const codeAfter = async (frame: Buffer): Promise<number> => {

@@ -9,7 +9,7 @@ t.test('routes of a sibling context are no tools, and earlier ones of a context 
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   const route = (name: string) => ({
-    config: { access: 'user', tool: { name, description: name } },
+    config: { access: 'user', tool: { name, description: name, readOnly: true, destructive: false } },
     schema: { summary: name }
   } as const)
   await app.register(async (sibling) => {
