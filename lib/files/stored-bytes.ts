@@ -10,5 +10,7 @@ export function storedBytes (source: Readable, translate: (error: unknown) => un
     bytes.destroy(failure instanceof Error ? failure : error)
   })
   bytes.once('close', () => source.destroy())
+  // The source can fail before the reader listens. Readers that begin later still get the error.
+  bytes.on('error', () => {})
   return source.pipe(bytes)
 }
