@@ -1,7 +1,7 @@
 /** A document as plain data: JSON values only, from JSON with comments and trailing commas, or from a program. */
 import type { Node, ParseError } from 'jsonc-parser'
 import * as jsonc from 'jsonc-parser'
-import { ExactNumber, isExact, numberOf } from '../json/exact-number.js'
+import { type Exact, ExactNumber, isExact, numberOf } from '../json/exact-number.js'
 import { ConfigError, type Fault, type FaultList, pointerTo } from '../schema/faults.js'
 
 /** The expected text at a fault, by jsonc-parser's name of the error. */
@@ -62,7 +62,7 @@ function parseTree (text: string, errors: ParseError[], source: string): Node | 
 function valueOf (node: Node, text: string, fault: (node: Node, message: string) => void): unknown {
   const { type, value, children = [], offset, length } = node
   if (type === 'array') return children.map((child) => valueOf(child, text, fault))
-  if (type === 'number' && isExact(numberOf(text.slice(offset, offset + length)))) fault(node, tooPrecise)
+  if (type === 'number' && isChangedByDouble(numberOf(text.slice(offset, offset + length)))) fault(node, tooPrecise)
   if (type !== 'object') return value
   const result: Record<string, unknown> = {}
   for (const { children: [key, member] = [] } of children) {
@@ -80,6 +80,12 @@ function position (text: string, offset: number): string {
   return `${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
 }
 
+function isChangedByDouble (value: number | Exact): boolean {
+  if (typeof value !== 'bigint') return isExact(value)
+  const double = Number(value)
+  return !Number.isFinite(double) || BigInt(double) !== value
+}
+
 /** Nested levels; a document of routes needs about ten. */
 const maxDepth = 64
 
@@ -91,8 +97,9 @@ const maxDepth = 64
 export function toPlain (value: unknown, faults: FaultList, pointer = '', around: object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is not a valid JSON number`, faults)
+  // Numbers of a request that are beyond the safe integers, or have many digits.
   if (value instanceof ExactNumber || (typeof value === 'bigint' && isExact(numberOf(String(value))))) {
-    return refuse(pointer, tooPrecise, faults)
+    return isChangedByDouble(value) ? refuse(pointer, tooPrecise, faults) : Number(value)
   }
   if (typeof value !== 'object') {
     return refuse(pointer, `expected a JSON value, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)

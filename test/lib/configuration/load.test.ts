@@ -51,7 +51,7 @@ t.test('a repeated member is a fault, and does not override the first', async (t
 t.test('a number that a double would change is a fault with its position', async (t) => {
   const folder = t.testdir({
     'large.json': '{"routes": [],\n "a": [9007199254740993, 0.12345678901234567890,\n -1e999]}',
-    'exact.json': '{"routes": [], "a": [9007199254740991, 1.50, 1E3, -0.0, "9007199254740993"]}',
+    'exact.json': '{"routes": [], "a": [9007199254740991, 9007199254740992, 18446744073709551616, 1.50, 1E3, -0.0, "9007199254740993"]}',
     'bom.json': '\uFEFF{"n": 9007199254740993}'
   })
   const message = 'the number exceeds the precision of a double: write it as a string'

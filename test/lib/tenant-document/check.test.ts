@@ -59,7 +59,7 @@ t.test('secrets are found wherever a template can name one, and only there', asy
 
 t.test('a number that a double would change is a fault with its place', async (t) => {
   const message = 'the number exceeds the precision of a double: write it as a string'
-  const n = parseJson('[9007199254740993, 0.12345678901234567890, 9007199254740991, 1.50]')
+  const n = parseJson('[9007199254740993, 0.12345678901234567890, 9007199254740991, 9007199254740992, 1.50]')
   t.strictSame(await faultsOf({ routes: [{ ...route, response: { n } }] }), [
     `/routes/0/response/n/0: ${message}`,
     `/routes/0/response/n/1: ${message}`
