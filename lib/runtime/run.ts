@@ -115,12 +115,13 @@ async function runOnFirestore (
   caller: Caller,
   written?: () => void | Promise<void>
 ): Promise<string> {
-  const { once, guard, form = null, held } = caller
-  const options = { tenant: scope.tenant?.id ?? noTenant, isWanted: caller.isWanted }
-  const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
+  const { once, guard, form = null, held, isWanted } = caller
+  // After the write, the request goes on even if its caller has left.
+  const options = { tenant: scope.tenant?.id ?? noTenant }
+  const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, { ...options, isWanted })
   route.expansionGuards?.response?.(scope, 0)
   held?.requireRoom()
-  if (form !== null) await engine.transaction(options, form.complete)
+  if (form !== null) await engine.transaction({ ...options, isWanted }, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(tenantOrPlatform(scope.tenant), async (documents) => {
       const stores = { sql, documents, held, turns: inTransaction }
