@@ -20,6 +20,7 @@ export interface ScheduleFault {
 }
 
 const minuteMs = 60_000
+const quarterMs = 15 * minuteMs
 const anyOf = (value: string) => {
   const part = `(?:\\*|${value}(?:-${value})?)(?:/\\d{1,2})?`
   return `(${part}(?:,${part}){0,59})`
@@ -89,9 +90,21 @@ function clockOf (timezone: string): Clock | null {
   }
 }
 
+/** A clock that remembers its answers: the format of a zone is slow, and clocks change at quarters of an hour only. */
+function remembered (zone: Clock): Clock {
+  const known = new Map<number, number>()
+  return (time) => {
+    const quarter = Math.floor(time / quarterMs)
+    const ahead = known.get(quarter) ?? zone(time)
+    known.set(quarter, ahead)
+    return ahead
+  }
+}
+
 /** Each local time runs once: a repeated one the first time, a skipped one later by the shift. */
-function inTurn (times: Cron, zone: Clock): Schedule['next'] {
+function inTurn (times: Cron, clock: Clock): Schedule['next'] {
   return (after) => {
+    const zone = remembered(clock)
     const from = after.getTime()
     let least = Infinity
     // Skipped times of the last day may be due after `from`.
