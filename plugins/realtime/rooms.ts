@@ -8,7 +8,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import { bytesPerSecond, type RoomBus, type RoomEvent } from '../../lib/realtime/bus.js'
 import { isRoomName } from '../../lib/realtime/rooms.js'
 import { allowed, refusal } from '../usage/metrics.js'
-import type { MemberStore, Place } from './member-store.js'
+import type { JoinResult, MemberStore, Place } from './member-store.js'
 import type { Client, Published } from './types.js'
 
 const maxMembers = 1000 // of one room
@@ -211,18 +211,22 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   async function enter (client: Client, name: string, state: unknown): Promise<void> {
     await ready()
     const place = { tenant: client.identity.tenant, room: name }
+    const key = memberKey(client.id, name)
     // A removal that has begun would remove the new member.
-    unremoved.delete(memberKey(client.id, name))
+    let mayRemain = unremoved.delete(key)
     await removing?.catch(() => {})
-    const joined = await store.join(
-      { ...place, id: client.id, state },
-      maxMembers,
-      (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null
-    )
-    if (joined.kind === 'unsure') {
-      if (!client.rooms.has(name)) unremoved.set(memberKey(client.id, name), { ...place, id: client.id })
-      throw joined.error
+    let joined: JoinResult | undefined
+    try {
+      joined = await store.join(
+        { ...place, id: client.id, state },
+        maxMembers,
+        (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null
+      )
+      mayRemain ||= joined.kind === 'unsure'
+    } finally {
+      if (joined?.kind !== 'joined' && mayRemain && !client.rooms.has(name)) unremoved.set(key, { ...place, id: client.id })
     }
+    if (joined.kind === 'unsure') throw joined.error
     if (joined.kind === 'gone') throw failure('tenantUnknown')
     if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has the maximum of ${maxMembers} members` })
     if (joined.kind === 'full') throw refusal(plans, 'rooms', plans.of(joined.plan), joined.needed)

@@ -133,6 +133,7 @@ test('a member that could not leave a room in the database is removed with a lat
   }
   const { rooms, events, enter } = await made(t, {
     async join ({ id }) {
+      if (isAway && id === 'acme 0') throw new Error('the database is away')
       rows.add(id)
       return { kind: 'joined' }
     },
@@ -161,6 +162,7 @@ test('a member that could not leave a room in the database is removed with a lat
   for (const client of [first, second]) await t.rejects(rooms.leave(client, ['a']), /away/)
   await beats()
   t.equal(rows.size, 2)
+  await t.rejects(rooms.join(first, 'a', null), /away/, 'a member that cannot join again')
   await rooms.join(second, 'a', null)
   events.length = 0
   isAway = false
