@@ -8,6 +8,7 @@ import { isStorable } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import type { CompiledTool } from './tool-set.js'
+import type { ToolRoute } from './types.js'
 
 const maxUrl = 8192 // characters
 const maxParam = 2048 // characters of a parameter of the path, as for the router
@@ -25,7 +26,7 @@ export interface ToolRequest {
 }
 
 /** Throws `validationFailed` for unknown members, and for values that a path cannot contain. The route validates the rest. */
-export function requestOf ({ path: parts, shape, params }: CompiledTool, input: unknown): ToolRequest {
+export function requestOf ({ route, path: parts, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
   for (const name in given) {
@@ -43,7 +44,7 @@ export function requestOf ({ path: parts, shape, params }: CompiledTool, input: 
     path += encodeURIComponent(value)
   }
   const query: ToolRequest['query'] = Object.create(null)
-  const url = shape.query.size === 0 ? path : path + queryOf(given, shape.query, query)
+  const url = shape.query.size === 0 ? path : path + queryOf(given, shape.query, query, route)
   if (url.length > maxUrl) throw invalid({ path: '', message: `must make a URL of at most ${maxUrl} characters`, keyword: 'maxLength' })
   const body = shape.takesBody ? memberOf(given, bodyMember) : undefined
   return { url, params: texts, query, body, payload: body === undefined ? undefined : payloadOf(body) }
@@ -59,7 +60,12 @@ function memberOf (given: Readonly<Record<string, unknown>>, name: string): unkn
 }
 
 /** Returns the query string, and fills `query` with its values. */
-function queryOf (given: Readonly<Record<string, unknown>>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
+function queryOf (
+  given: Readonly<Record<string, unknown>>,
+  names: ReadonlySet<string>,
+  query: ToolRequest['query'],
+  { serve }: ToolRoute
+): string {
   const search = new URLSearchParams()
   for (const name in given) {
     const value = given[name]
@@ -67,7 +73,9 @@ function queryOf (given: Readonly<Record<string, unknown>>, names: ReadonlySet<s
     for (const item of [value].flat()) search.append(name, typeof item === 'object' && !isExact(item) ? stringifyJson(item) : String(item))
     const [first, ...further] = search.getAll(name)
     if (first === undefined) {
-      // An empty list is a value: without its name, an optional filter would be left out.
+      // A query string cannot contain an empty list: a router would read a list of one empty text.
+      if (serve === undefined) continue
+      // Without the name, an optional filter of a declared route would be left out, and a cached route would give the same response.
       search.append(name, '')
       query[name] = []
     } else {

@@ -224,6 +224,21 @@ test('a call that ends while it waits for its turn does not run', async (t) => {
   t.equal(runs, 0)
 })
 
+test("an empty list for a route of the app's own is not given", async (t) => {
+  const { probe } = await open(t, document, {
+    prepare (app) {
+      app.register(async (group) => {
+        group.get('/own', {
+          config: { access: 'open', tool: { name: 'own', description: 'Returns its query.', readOnly: true, destructive: false } },
+          schema: { querystring: { type: 'object', properties: { ids: { type: 'array', items: { type: 'integer' } } } } }
+        }, async ({ query }) => query)
+      })
+    }
+  })
+  t.strictSame((await probe({})('call', { name: 'own', input: { ids: [] } })).body.result, {})
+  t.strictSame((await probe({})('call', { name: 'own', input: { ids: [7] } })).body.result, { ids: [7] })
+})
+
 test('a tool that does not respond in time is aborted', async (t) => {
   const ended: string[] = []
   const tool = { description: 'Never answers.', readOnly: true, destructive: false }
