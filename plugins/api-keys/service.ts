@@ -101,7 +101,7 @@ export function createApiKeys ({ auth, engine, events }: FastifyInstance, store:
         const end = await endOfCaller(transaction, tenant, claims)
         if (end !== null && expires > end.getTime()) {
           throw failure('grantExceeds', {
-            message: 'Your API key ends earlier than the key to rotate: rotate it as a user, or with a key that is valid for as long'
+            message: 'The text of your API key ends earlier than the key to rotate: rotate it as a user, or with a text that is valid for as long'
           })
         }
         const until = new Date(Math.min(time + gracePeriodDays * dayMs, expires))

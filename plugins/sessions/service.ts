@@ -45,7 +45,7 @@ export interface BegunSession {
 
 /**
  * What to end of a user: `tokens` keeps the sessions, so that refresh tokens give new tokens; `sessions` ends both. The
- * session of the claims `kept` stays.
+ * refresh token of the session of `kept` stays, and so do the tokens of this session with the same sequence.
  */
 export type EndUser = (userId: string, end: 'tokens' | 'sessions', kept?: Claims) => Promise<void>
 
