@@ -7,7 +7,7 @@ import type { Session } from '../engine.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
 import type { MigrationPlan, MigrationProgress, PlannedMigration } from './migration.js'
 import { planNext, type PlanOptions } from './plan.js'
-import { madeBy, type MigrationStep, settingsOf } from './steps.js'
+import { madeBy, type MigrationStep, settingsOf, statementsOf } from './steps.js'
 
 const firstPauseMs = 100 // ms between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000
@@ -80,15 +80,16 @@ async function withLockRetries (
   options: ApplyOptions
 ): Promise<void> {
   const isLast = step === migration.steps.at(-1)
-  const end = performance.now() + options.patienceMs
+  let end = performance.now() + options.patienceMs
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
+    const begun = performance.now()
     try {
       if (step.kind !== 'alone') {
         const { actor } = options
         const record = isLast && actor !== undefined
           ? await session.transaction((transaction) => auditOf(transaction, migration, actor))
           : []
-        return await session.batch(settingsOf(step), [...step.statements.map((text) => ({ text, values: [] })), ...record])
+        return await session.batch(settingsOf(step), [...statementsOf(step).map((text) => ({ text, values: [] })), ...record])
       }
       for (const text of step.statements) await session.alone(text)
       return
@@ -96,6 +97,9 @@ async function withLockRetries (
       // The step's error is reported, even if `undo` fails too. An index that cannot be removed here is removed before the next attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
+      // Work in batches, which are kept, was not a wait.
+      const hasWorked = step.kind === 'alone' && step.undo === undefined && performance.now() - begun > longestPauseMs
+      if (hasWorked) end = performance.now() + options.patienceMs
       if (performance.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
       report('waiting')
       await sleep(pauseMs * (0.75 + Math.random() / 2))

@@ -26,14 +26,32 @@ export const lockTimeoutMs = 80
 /** The time limit of one statement of a `change`, with its waits: an inheritance tree has a lock for each table. */
 const changeTimeoutMs = 150
 
+/** A wait after which PostgreSQL has canceled an autovacuum that holds the lock: it does so after `deadlock_timeout`. */
+const autovacuumWait = "(extract(epoch from current_setting('deadlock_timeout')::interval) * 1000 + 1000)::int"
+
 /** Settings of the transaction in which a step runs. */
 export function settingsOf ({ kind }: MigrationStep): Readonly<Record<string, string>> {
   return { lock_timeout: `${lockTimeoutMs}ms`, ...kind === 'change' && { statement_timeout: `${changeTimeoutMs}ms` } }
 }
 
+/**
+ * The statements of the transaction in which a step runs, after its settings. A step on an existing table first takes a lock that blocks
+ * neither reads nor writes, also while it waits. An autovacuum has the same lock, and would outlast each short wait.
+ */
+export function statementsOf (step: MigrationStep): string[] {
+  const { kind, table, statements } = step
+  if (table === undefined || (kind !== 'change' && kind !== 'scan')) return [...statements]
+  return [
+    `select set_config('lock_timeout', ${autovacuumWait} || 'ms', true), set_config('statement_timeout', '0', true)`,
+    `lock table ${table} in share update exclusive mode`,
+    ...Object.entries(settingsOf(step)).map(([name, value]) => `set local ${name} = '${value}'`),
+    ...statements
+  ]
+}
+
 /** The step as a script for psql. */
 export function stepSql (step: MigrationStep): string {
-  const statements = step.statements.map((statement) => `${statement};\n`)
+  const statements = statementsOf(step).map((statement) => `${statement};\n`)
   if (step.kind === 'alone') {
     return `-- the next ${statements.length === 1 ? 'statement' : 'statements'} cannot run in a transaction\n${statements.join('')}`
   }
