@@ -71,6 +71,12 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       })
     }
     const kind = changeTo({ plan, cycle }, current, plans)
+    // The provider would credit the rest of a period that was never paid.
+    if (kind === 'now' && current.snapshot.status === 'past_due') {
+      throw failure('conflict', {
+        message: `A payment of the current subscription is missing, which ${seller.name} still tries to take: pay it there first`
+      })
+    }
     const snapshot = await changed(seller, current.snapshot.id, kind, { plan, cycle }, idempotencyKey)
     if (snapshot === null) {
       if (current.snapshot.status === 'past_due') {

@@ -237,6 +237,9 @@ async function owes (t: Test, opened: Opened): Promise<void> {
   const again = await ask('POST /billing/upgrade', upgradeTo('pro'))
   refused(t, again, 409, 'CONFLICT', 'the unpaid plan')
   t.match(again.body['message'], /A payment of pro monthly is missing/)
+  const higher = await ask('POST /billing/upgrade', upgradeTo('team'))
+  refused(t, higher, 409, 'CONFLICT', 'a higher plan would be credited with the unpaid period')
+  t.match(higher.body['message'], /A payment of the current subscription is missing/)
   t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
     status: 200,
     body: { checkoutUrl: null, session: { id: subscription, plan: 'free' } }

@@ -2,6 +2,7 @@
 import type Stripe from 'stripe'
 import { failure } from '../../../../lib/errors.js'
 import type { Snapshot } from '../provider.js'
+import { requirePaid } from '../require-paid.js'
 import { type AltprovCall, checkId, keyOf, type ProviderResponse } from './client.js'
 import {
   type AltprovDiscounts, type AltprovItem,
@@ -26,6 +27,7 @@ type Subscribed = ProviderResponse<AltprovSubscription>
 /** Charges or credits the difference at once. If the payment fails, nothing changes: `providerRefused` with the provider's reason. */
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
   const [price, subscription] = await Promise.all([priceOf(change.call, product), read(change, id)])
+  requirePaid(subscription.body.status)
   const item = onlyItem(subscription.body)
   const changed = item.price.id === price.id && !isCanceling(subscription.body)
     ? subscription

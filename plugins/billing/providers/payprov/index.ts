@@ -5,6 +5,7 @@ import { isProviderId } from '../../../../lib/document/rules/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
 import { CallTime, documented, Id as IdOf, orNull } from '../call.js'
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
+import { requirePaid } from '../require-paid.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
 import { Id, readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'
@@ -155,6 +156,10 @@ export async function createPayprov (
       const isComing = (subscription: Subscription) =>
         when === 'period_end' && !isThere(subscription) && pendingOf(subscription) === productId
       return await change(id, idempotencyKey, [
+        ({ status }) => {
+          if (when === 'now') requirePaid(status)
+          return null
+        },
         // Polar does not change a subscription with a scheduled end.
         goingOn,
         (subscription) =>
