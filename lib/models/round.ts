@@ -30,6 +30,11 @@ export class Received {
     return this.parts.reduce((sum, part) => sum + ('text' in part ? countTokens(part.text) : 0), countTokens(this.#toolInput))
   }
 
+  /** The model reasoned, and sent no text of it. */
+  get hidesReasoning (): boolean {
+    return this.parts.some((part) => part.type === 'reasoning' && part.text === '')
+  }
+
   add (part: LanguageModelV3StreamPart): void {
     switch (part.type) {
       case 'text-delta':

@@ -107,8 +107,10 @@ export class ChatRound {
       await this.#charge.release()
       return null
     }
-    const { usage, tokens } = this.received
-    const counted: Tokens = { input: usage.input ?? promptTokens, output: usage.output ?? Math.min(tokens, maxOutputTokens) }
+    const { usage, tokens, hidesReasoning } = this.received
+    // The provider charges for reasoning that it does not send.
+    const received = hidesReasoning ? maxOutputTokens : Math.min(tokens, maxOutputTokens)
+    const counted: Tokens = { input: usage.input ?? promptTokens, output: usage.output ?? received }
     const used = await this.#charge.settle(counted)
     this.#parts.figures.used(info, used)
     if (!hasEnded) {
