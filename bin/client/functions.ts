@@ -3,7 +3,7 @@
 export const apiFunctions = `export interface ApiOptions extends Omit<ClientOptions, 'baseUrl'> {
   /** The address of the server, such as https://api.example.com. */
   baseUrl: string
-  /** A token, or a function that returns the current one before each request. */
+  /** A token, or a function that returns the current one before each request. Not for requests with credentials of their own. */
   token?: string | (() => string | undefined | Promise<string | undefined>)
   /** An API key, in place of a token. */
   apiKey?: string
@@ -16,10 +16,12 @@ export function createApi ({ token, apiKey, tenant, ...options }: ApiOptions): C
   const api = createClient<paths>(options)
   api.use({
     async onRequest ({ request }) {
+      const { headers } = request
+      if (tenant !== undefined && !headers.has('x-tenant-id')) headers.set('x-tenant-id', tenant)
+      if (headers.has('authorization') || headers.has('x-api-key')) return request
       const current = typeof token === 'function' ? await token() : token
-      if (current !== undefined) request.headers.set('authorization', \`Bearer \${current}\`)
-      else if (apiKey !== undefined) request.headers.set('x-api-key', apiKey)
-      if (tenant !== undefined) request.headers.set('x-tenant-id', tenant)
+      if (current !== undefined) headers.set('authorization', \`Bearer \${current}\`)
+      else if (apiKey !== undefined) headers.set('x-api-key', apiKey)
       return request
     }
   })

@@ -132,6 +132,25 @@ t.test('the client calls the API and reads realtime', async (t) => {
   t.match(await api.POST('/files/upload', { body, bodySerializer: toForm }), { data: { name: 'a.txt', size: 5, metadata: { pages: 1 } } })
   t.match(await createApi({ baseUrl, tenant: 'acme' }).GET('/notes'), { error: { error: 'Unauthorized' } })
   t.match(await createApi({ baseUrl, apiKey: 'wrong' }).GET('/notes'), { error: { message: /API key/ } })
+
+  const sent: Request[] = []
+  const platform = createApi({
+    baseUrl,
+    token,
+    tenant: 'acme',
+    fetch: async (request: Request) => {
+      sent.push(request)
+      return Response.json({})
+    }
+  })
+  await platform.GET('/notes', { params: { header: { 'X-Tenant-ID': 'globex' } } })
+  await platform.GET('/notes', { headers: { authorization: 'Bearer other' } })
+  await platform.GET('/notes')
+  t.strictSame(sent.map(({ headers }) => [headers.get('x-tenant-id'), headers.get('authorization')]), [
+    ['globex', `Bearer ${token}`],
+    ['acme', 'Bearer other'],
+    ['acme', `Bearer ${token}`]
+  ], 'the headers of a call have precedence')
 })
 
 t.test("the client of a running server has the routes of the token's tenant", async (t) => {
