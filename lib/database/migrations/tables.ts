@@ -244,9 +244,19 @@ function defaultSql (value: unknown, type: string): string {
   if (value === 'uuid()') return type === 'uuid' ? 'gen_random_uuid()' : `gen_random_uuid()::${type}`
   if (value === 'now()') return type.startsWith('timestamp') ? 'now()' : `now()::${type}`
   if (type === 'json' || type === 'jsonb') return `${literal(JSON.stringify(value))}::${type}`
-  if (Array.isArray(value)) return `array[${value.map((item) => literal(String(item))).join(', ')}]::${type}`
+  if (Array.isArray(value)) return `${listSql(value, /^jsonb?\[/.test(type))}::${type}`
   if (typeof value === 'number' || typeof value === 'boolean') return `${literal(String(value))}::${type}`
   return `${literal(typeof value === 'string' ? value : JSON.stringify(value))}::${type}`
+}
+
+/** Nested lists are dimensions, but for JSON, whose items are any values. */
+function listSql (items: readonly unknown[], isJson: boolean): string {
+  const texts = items.map((item) => {
+    if (isJson) return literal(JSON.stringify(item))
+    if (Array.isArray(item)) return listSql(item, isJson)
+    return item === null ? 'null' : literal(String(item))
+  })
+  return `array[${texts.join(', ')}]`
 }
 
 /** PostgreSQL chooses a free name. */

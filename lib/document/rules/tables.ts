@@ -97,6 +97,10 @@ function areComparable (left: string, right: string): boolean {
   return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
 }
 
+const isTimeType = /^(?:timestamp|date|time)/
+/** PostgreSQL evaluates these words of a literal once, when it creates the column. */
+const currentTime = /\b(?:now|today|tomorrow|yesterday)\b/i
+
 /** Functions fit their own type only; any other value is a literal of the type. */
 function checkDefault ({ type, default: value }: ColumnDefinition, at: string, faults: FaultList): void {
   const pointer = `${at}/default`
@@ -104,7 +108,9 @@ function checkDefault ({ type, default: value }: ColumnDefinition, at: string, f
   if (value === 'uuid()') {
     if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is not a value of the type "${type}"`)
   } else if (value === 'now()') {
-    if (!/^(timestamp|date|time)/.test(type)) faults.add(pointer, `\`now()\` is not a value of the type "${type}"`)
+    if (!isTimeType.test(type)) faults.add(pointer, `\`now()\` is not a value of the type "${type}"`)
+  } else if (isTimeType.test(type) && typeof value === 'string' && currentTime.test(value)) {
+    faults.add(pointer, 'each row would get the time of the migration', functionFor(value, type))
   } else if (!isLiteral(value, type)) {
     faults.add(pointer, `expected ${describeType({ type: typeNames[type] })}`, functionFor(value, type))
   }
@@ -120,5 +126,5 @@ function isLiteral (value: unknown, type: ColumnDefinition['type']): boolean {
 function functionFor (value: unknown, type: string): string | undefined {
   if (typeof value !== 'string' || /\d/.test(value)) return undefined
   if (type === 'uuid' && /uuid/i.test(value)) return 'uuid()'
-  return /^(timestamp|date)/.test(type) && /now|current/i.test(value) ? 'now()' : undefined
+  return isTimeType.test(type) && /now|current/i.test(value) ? 'now()' : undefined
 }

@@ -526,6 +526,11 @@ t.test("a column's default is a literal of its type, or a function", async (t) =
   t.strictSame(faults('uuid', 'gen_random_uuid()'), ['expected a UUID, did you mean "uuid()"?'])
   t.match(faults('timestamptz', 'CURRENT_TIMESTAMP'), [/^expected a date and time, .*did you mean "now\(\)"\?$/])
   t.match(faults('date', '2026-02-30'), [/^expected a date/])
+  const once = 'each row would get the time of the migration'
+  for (const [type, value] of [['timestamptz', 'NOW()'], ['timestamp', 'now'], ['time', 'NOW()']]) {
+    t.strictSame(faults(type!, value), [`${once}, did you mean "now()"?`], `${type} ${value}`)
+  }
+  for (const value of ['today', 'tomorrow', "now() + interval '30 days'"]) t.strictSame(faults('timestamptz', value), [once], value)
   t.strictSame(faults('text', { a: 1 }), ['expected a string'])
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
 })

@@ -101,14 +101,15 @@ test("an empty database gets the server's tables and the declared ones; a second
     const [row] = await engine.transaction(withoutTenant, (session) =>
       session.rows({
         text:
-          "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at"
+          "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, grid, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at"
       }))
     t.strictSame(row, {
       title: "it's \\ untitled",
       pages: 0,
       price: '1.5',
       open: false,
-      tags: ['a,b', '"'],
+      tags: ['a,b', '"', null],
+      grid: [[1, 2], [3, 4]],
       none: [],
       meta: { a: ["'"] },
       today: true,
