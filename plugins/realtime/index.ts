@@ -16,7 +16,6 @@ import { withoutFaults } from '../../lib/schema/faults.js'
 import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
-import { whenGone } from '../tenancy/gone.js'
 import { createIdentities } from './identity.js'
 import { createMemberStore } from './member-store.js'
 import { createPostgresBus } from './postgres-bus.js'
@@ -80,7 +79,7 @@ export default definePlugin<RealtimeOptions>({
 
     recheckOnChanges(app, core)
     // With a tenant, its entries are deleted from the database.
-    whenGone(app, (tenant) => recorder.forget(tenant))
+    listen(app, app.events, { tenant: recorder.recheck })
     sweepHourly(app, 'old changes of rows', async () => {
       await recordedStore.sweep()
       await sweepChanges(store, new Date(now() - retentionSeconds * 1000))

@@ -37,6 +37,8 @@ interface Entry extends TenantTable {
   /** Recordings of the entry that have not ended. */
   users: number
   start: number | null
+  /** The tenant has changed since: it may be a later one with the same id, which the database has no entry for. */
+  isUnsure: boolean
   /** Transactions that were writing when the entry was created; null until then. */
   writers: ReadonlySet<string> | null
   since: number
@@ -103,13 +105,14 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
       const entry = entries.get(keyOf({ tenant, table }))
       if (entry === undefined || start === null || !pending.delete(entry)) continue
       entry.start = start
+      entry.isUnsure = false
       for (const { resolve } of entry.waiting.splice(0)) resolve(recordingOf(entry, start))
     }
   }
 
   function fail (entry: Entry, error: unknown): void {
     if (!pending.delete(entry)) return
-    entries.delete(keyOf(entry))
+    if (entry.start === null) entries.delete(keyOf(entry))
     for (const { reject } of entry.waiting.splice(0)) reject(error)
   }
 
@@ -138,20 +141,26 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     async record ({ tenant, table }: TenantTable): Promise<Recording> {
       const key = keyOf({ tenant, table })
       const known = entries.get(key)
-      if (known !== undefined && known.start !== null) return recordingOf(known, known.start)
-      const entry = known ?? { tenant, table, users: 0, start: null, writers: null, since: performance.now(), waiting: [] }
+      if (known !== undefined && known.start !== null && !known.isUnsure) return recordingOf(known, known.start)
+      const entry = known ?? { tenant, table, users: 0, start: null, isUnsure: false, writers: null, since: 0, waiting: [] }
       return await new Promise((resolve, reject) => {
         entry.waiting.push({ resolve, reject })
-        if (known !== undefined) return
+        if (pending.has(entry)) return
+        entry.writers = null
+        entry.since = performance.now()
         entries.set(key, entry)
         pending.add(entry)
         poller.wake()
       })
     },
     renew,
-    /** Forgets the entries of a tenant, or all: the database may lack them. */
-    forget (tenant?: Owner): void {
-      for (const [key, entry] of entries) if (entry.start !== null && entry.tenant === (tenant ?? entry.tenant)) entries.delete(key)
+    /** Forgets all entries: the database may lack them. */
+    forget (): void {
+      for (const [key, entry] of entries) if (!pending.has(entry)) entries.delete(key)
+    },
+    /** The tenant has changed: its entries are read again when they are used next. */
+    recheck (tenant: Owner): void {
+      for (const entry of entries.values()) if (entry.tenant === tenant) entry.isUnsure = true
     },
     async stop (): Promise<void> {
       clearInterval(timer)
