@@ -89,7 +89,7 @@ const cases: readonly Case[] = [
     url: `/echo/${encodeURIComponent('a/b ü')}?count=3&tags=x&tags=y%2Cz&on=true`,
     payload: { any: { big: 9_007_199_254_740_991, text: 'ü"' } }
   },
-  { tool: 'echo', input: { word: 'w', tags: [] }, method: 'POST', url: '/echo/w', payload: {} },
+  { tool: 'echo', input: { word: 'w', tags: [] }, method: 'POST', url: '/echo/w?tags=', payload: {} },
   { tool: 'echo', input: { word: 'w', body: { other: 1 } }, method: 'POST', url: '/echo/w', payload: { other: 1 } },
   { tool: 'echo', input: { word: 'w', body: [] }, method: 'POST', url: '/echo/w', payload: [] }
 ]
