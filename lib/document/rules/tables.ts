@@ -97,7 +97,7 @@ function areComparable (left: string, right: string): boolean {
   return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
 }
 
-const isTimeType = /^(?:timestamp|date|time)/
+const timeTypes = /^(?:timestamp|date|time)/
 /** PostgreSQL evaluates these words of a literal once, when it creates the column. */
 const currentTime = /\b(?:now|today|tomorrow|yesterday)\b/i
 
@@ -108,8 +108,8 @@ function checkDefault ({ type, default: value }: ColumnDefinition, at: string, f
   if (value === 'uuid()') {
     if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is not a value of the type "${type}"`)
   } else if (value === 'now()') {
-    if (!isTimeType.test(type)) faults.add(pointer, `\`now()\` is not a value of the type "${type}"`)
-  } else if (isTimeType.test(type) && typeof value === 'string' && currentTime.test(value)) {
+    if (!timeTypes.test(type)) faults.add(pointer, `\`now()\` is not a value of the type "${type}"`)
+  } else if (timeTypes.test(type) && typeof value === 'string' && currentTime.test(value)) {
     faults.add(pointer, 'each row would get the time of the migration', functionFor(value, type))
   } else if (!isLiteral(value, type)) {
     faults.add(pointer, `expected ${describeType({ type: typeNames[type] })}`, functionFor(value, type))
@@ -126,5 +126,5 @@ function isLiteral (value: unknown, type: ColumnDefinition['type']): boolean {
 function functionFor (value: unknown, type: string): string | undefined {
   if (typeof value !== 'string' || /\d/.test(value)) return undefined
   if (type === 'uuid' && /uuid/i.test(value)) return 'uuid()'
-  return isTimeType.test(type) && /now|current/i.test(value) ? 'now()' : undefined
+  return timeTypes.test(type) && /now|current/i.test(value) ? 'now()' : undefined
 }
