@@ -42,7 +42,7 @@ export default definePlugin<ConventionsOptions>({
     if (!root) return undefined
     const paths = routePathsOf(app)
     // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
-    const homeFor = (request: FastifyRequest) => paths.methodsOf(request.url).length === 0 && asksForHome(request) ? home : undefined
+    const homeFor = (request: FastifyRequest) => asksForHome(request) && paths.methodsOf(request.url).length === 0 ? home : undefined
     const faultFor = (request: FastifyRequest): Error => {
       const methods = paths.methodsOf(request.url)
       return methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
