@@ -48,7 +48,7 @@ test('of parallel requests with one key on two servers, one is executed', async 
   t.match((await asks[1]!('GET /tenant/api-keys')).body['pagination'], { total: 1 })
 })
 
-test('of two requests that take over the key of a dead process at once, the second one is told to retry', async (t) => {
+test('a request gets 409 RUNNING while another takes over its key from a dead process', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
   const send = async () => await acme('POST /notes', { body: { text: 'taken over' }, ...under('dead') })
