@@ -8,6 +8,7 @@ import { createServer } from 'node:http'
 import { chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 
+const timeout = 120_000 // ms, as in test/helpers/until.ts
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
 /** Opens pages, each with its own storage and caches. The browser ends with the test. */
@@ -20,10 +21,12 @@ export async function startChromium (t: Test): Promise<(url: string) => Promise<
     throw new Error('chromium is missing')
   }
   // Chromium's sandbox refuses to run as root, the usual user in containers.
-  const browser = await chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
+  const browser = await chromium.launch({ executablePath, timeout, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
   t.teardown(() => browser.close())
   return async (url) => {
-    const page = await (await browser.newContext()).newPage()
+    const context = await browser.newContext()
+    context.setDefaultTimeout(timeout)
+    const page = await context.newPage()
     await page.goto(url)
     return page
   }
