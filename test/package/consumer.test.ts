@@ -20,7 +20,7 @@ const project = dirname(realpathSync(join(root, 'package.json')))
 const run = promisify(execFile)
 const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
 
-t.test('the packed package can be installed into an empty project', { timeout: 290_000 }, async (t) => {
+t.test('the packed package can be installed into an empty project', async (t) => {
   const pack = async (folder: string) => {
     const { stdout } = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: folder })
     return join(consumer, stdout.trim().split('\n').at(-1)!)
@@ -35,7 +35,7 @@ t.test('the packed package can be installed into an empty project', { timeout: 2
     t.strictSame(tooNew.map(({ name, version, engines }) => `${name}@${version} needs Node ${engines?.node}`), [])
   })
 
-  t.test("the embedding guide's first program and createServer compile under the strictest options", { timeout: 280_000 }, async (t) => {
+  t.test("the embedding guide's first program and createServer compile under the strictest options", async (t) => {
     const program = blocksOf(page('docs/guides/embedding.md')).find(({ language }) => language === 'ts')
     await writeFile(join(consumer, 'program.ts'), program?.text ?? 'no program')
     await writeFile(join(consumer, 'server.ts'), "import { createServer } from 'tenantry'\nawait createServer({ routes: [] }).listen({ port: 0 })\n")
