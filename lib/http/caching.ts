@@ -27,7 +27,12 @@ const contentHeaders = [
   'last-modified'
 ]
 
-/** Removes the headers of content that is not sent. Fastify also copies those of a stream to `raw`, before its first byte. */
+/** Whether a stream failed before its first byte: Fastify has copied the headers of its content to `raw`, and not sent them. */
+export function hasUnsentContent ({ raw }: FastifyReply): boolean {
+  return !raw.headersSent && contentHeaders.some((name) => raw.hasHeader(name))
+}
+
+/** Removes the headers of content that is not sent, also from `raw`. */
 export function removeContent (reply: FastifyReply): void {
   for (const name of contentHeaders) {
     reply.removeHeader(name)

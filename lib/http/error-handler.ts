@@ -9,7 +9,7 @@ import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-f
 import { noteErrorCode } from '../log/request-log.js'
 import { type RequestPart, validationError } from '../validation/validator.js'
 import { trustsTenantHeader } from './account.js'
-import { removeContent } from './caching.js'
+import { hasUnsentContent, removeContent } from './caching.js'
 import { requestIdHeader, securityHeaders } from './first-hooks.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
@@ -47,10 +47,10 @@ export function handleError (thrown: unknown, request: FastifyRequest, reply: Fa
     reply.hijack()
     return
   }
-  // A stream failed before its first byte. Its headers are those of the content, not of the error.
-  if (reply.raw.hasHeader(requestIdHeader) && !reply.raw.headersSent) {
+  if (hasUnsentContent(reply)) {
     removeContent(reply)
-    reply.headers(securityHeaders)
+    // The content may have had another of them.
+    if (reply.raw.hasHeader(requestIdHeader)) reply.headers(securityHeaders)
   }
   const refused = refusalOf(thrown, reply)
   if (refused !== null && !(refused instanceof TenantryError)) {
