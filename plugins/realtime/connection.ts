@@ -298,8 +298,9 @@ export function serveConnection (
     count()
   })
   socket.on('pong', () => {
+    // The response to the server's own ping is no message of the client.
+    if (connection.isAlive) count()
     connection.isAlive = true
-    count()
   })
   socket.on('close', () => {
     release()

@@ -320,3 +320,22 @@ test('a message has at most 64 fragments, and pongs between them count as messag
   for (let count = 0; count < 200 && pongs.socket.readyState === 1; count++) pongs.socket.pong('x'.repeat(125))
   t.equal((await pongs.closed).code, 4429)
 })
+
+test("the response to the server's ping is no message of the client", async (t) => {
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 1 } })
+  let time = performance.now()
+  const { restore } = t.intercept(performance, 'now', { value: () => time })
+  t.teardown(restore)
+  const client = await join('acme')
+  for (let round = 0; round < 3; round++) {
+    time += 1000
+    t.match(await client.ask({ type: 'ping' }), { type: 'pong' })
+    const pinged = once(client.socket, 'ping')
+    mock.timers.tick(30_000)
+    await pinged
+  }
+  time += 1000
+  t.match(await client.ask({ type: 'ping' }), { type: 'pong' })
+})
