@@ -7,7 +7,7 @@ import type { Session } from '../engine.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
 import type { MigrationPlan, MigrationProgress, PlannedMigration } from './migration.js'
 import { planNext, type PlanOptions } from './plan.js'
-import { madeBy, type MigrationStep, settingsOf, statementsOf } from './steps.js'
+import { lockedTables, madeBy, type MigrationStep, settingsOf, statementsOf } from './steps.js'
 
 const firstPauseMs = 100 // ms between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000
@@ -128,9 +128,9 @@ async function overdue (
   patienceMs: number,
   cause: unknown
 ): Promise<TenantryError> {
-  const { table } = step
-  const holders = table === undefined ? '' : await session.transaction((transaction) => holdersOf(transaction, table)).catch(() => '')
-  const place = table === undefined ? 'its tables' : `the table ${shown(step)}`
+  const tables = lockedTables(step)
+  const holders = tables.length === 0 ? '' : await session.transaction((transaction) => holdersOf(transaction, tables)).catch(() => '')
+  const place = tables.length === 0 ? 'its tables' : `the table ${tables.map(unquoted).join(' or ')}`
   const who = holders === '' ? 'another session holds it' : `held by ${holders}`
   return failure('databaseBusy', {
     message: `The migration ${name} did not get a lock of ${place} within ${
@@ -143,18 +143,23 @@ async function overdue (
 
 const maxHolders = 5 // in a message
 
-async function holdersOf (session: Session, table: string): Promise<string> {
+async function holdersOf (session: Session, tables: readonly string[]): Promise<string> {
   const rows = await session.rows<{ holder: string }>({
     text:
       `select distinct 'process ' || a.pid || coalesce(' of ' || nullif(a.application_name, ''), '') || coalesce(', ' || a.state, '') as holder
-      from pg_locks l join pg_stat_activity a using (pid) where l.relation = to_regclass($1) and l.granted and a.pid <> pg_backend_pid() order by 1 limit ${maxHolders}`
-  }, [table])
+      from pg_locks l join pg_stat_activity a using (pid) where l.relation in (select to_regclass(name) from unnest($1::text[]) name)
+        and l.granted and a.pid <> pg_backend_pid() order by 1 limit ${maxHolders}`
+  }, [tables])
   return rows.map(({ holder }) => holder).join('; ')
 }
 
 /** The table's name in messages. */
 function shown ({ table }: MigrationStep): string | undefined {
-  return table?.replaceAll('"', '')
+  return table === undefined ? undefined : unquoted(table)
+}
+
+function unquoted (table: string): string {
+  return table.replaceAll('"', '')
 }
 
 /** PostgreSQL's reason names tables, columns and types; it is for the platform's operator. */

@@ -4,7 +4,7 @@
  * skipped, so that an interrupted migration continues.
  */
 import { identifier, identifiers, qualified } from '../sql.js'
-import { buildIndex, change, type MigrationStep, scan } from './steps.js'
+import { buildIndex, change, type MigrationStep, refer, scan } from './steps.js'
 
 /** A table of the tree of a partitioned table: the root, a partition, or a partitioned partition. */
 interface Partition {
@@ -117,18 +117,27 @@ export function indexPartitions ({ tables }: PartitionTree, { unique, columns, n
   return [...parents, ...leaves, ...attached]
 }
 
-/** Adds the reference to each partition and validates it there. The parent then takes them over without another scan. */
-export function referencePartitions ({ tables }: PartitionTree, name: string, definition: string): MigrationStep[] {
+/**
+ * Adds the reference to each partition and validates it there. The parent then takes them over without another scan.
+ *
+ * @param referenced  the table to which it refers, quoted
+ */
+export function referencePartitions (
+  { tables }: PartitionTree,
+  name: string,
+  referenced: string,
+  definition: string
+): MigrationStep[] {
   const steps: MigrationStep[] = []
   for (const { schema, name: partition, kind, constraints } of tables) {
     if (kind !== 'r') continue
     const table = qualified(schema, partition)
     const found = constraints.find((constraint) => constraint.name === name)
     if (found === undefined) {
-      steps.push(...change(table, [`alter table ${table} add constraint ${identifier(name)} ${definition} not valid`]))
+      steps.push(refer(table, referenced, `alter table ${table} add constraint ${identifier(name)} ${definition} not valid`))
     }
     if (found?.valid !== true) steps.push(scan(table, `alter table ${table} validate constraint ${identifier(name)}`))
   }
   const root = qualified(tables[0]!.schema, tables[0]!.name)
-  return [...steps, ...change(root, [`alter table ${root} add constraint ${identifier(name)} ${definition}`])]
+  return [...steps, refer(root, referenced, `alter table ${root} add constraint ${identifier(name)} ${definition}`)]
 }

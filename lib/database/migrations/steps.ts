@@ -3,6 +3,7 @@
  * PostgreSQL queues every later request behind a waiting lock: a step therefore stops waiting quickly and tries again, and long work runs
  * under locks that block neither reads nor writes.
  */
+import { literal } from '../sql.js'
 
 /**
  * - `make`: one transaction that creates new objects and writes the server's own rows
@@ -15,8 +16,10 @@ type StepKind = 'make' | 'change' | 'scan' | 'alone'
 export interface MigrationStep {
   readonly kind: StepKind
   readonly statements: readonly string[]
-  /** The existing table that it locks, quoted; undefined if it only creates new objects. */
+  /** The existing table that it changes, quoted; undefined if it only creates new objects. */
   readonly table?: string
+  /** The existing tables to which its new references refer, quoted: PostgreSQL locks them like the table itself. Default: none. */
+  readonly referenced?: readonly string[]
   /** Removes the leftovers of a failed attempt. */
   readonly undo?: string
 }
@@ -34,19 +37,31 @@ export function settingsOf ({ kind }: MigrationStep): Readonly<Record<string, st
   return { lock_timeout: `${lockTimeoutMs}ms`, ...kind === 'change' && { statement_timeout: `${changeTimeoutMs}ms` } }
 }
 
+/** The existing tables that the step locks. */
+export function lockedTables ({ table, referenced = [] }: MigrationStep): string[] {
+  return [...new Set(table === undefined ? referenced : [table, ...referenced])]
+}
+
 /**
- * The statements of the transaction in which a step runs, after its settings. A step on an existing table first takes a lock that blocks
- * neither reads nor writes, also while it waits. An autovacuum has the same lock, and would outlast each short wait.
+ * The statements of the transaction in which a step runs, after its settings. A step on existing tables first takes a lock of each that
+ * blocks neither reads nor writes, also while it waits. An autovacuum has the same lock, and would outlast each short wait.
  */
 export function statementsOf (step: MigrationStep): string[] {
-  const { kind, table, statements } = step
-  if (table === undefined || (kind !== 'change' && kind !== 'scan')) return [...statements]
+  const { kind, statements } = step
+  const tables = lockedTables(step)
+  if (tables.length === 0 || kind === 'alone') return [...statements]
   return [
     `select set_config('lock_timeout', ${autovacuumWait} || 'ms', true), set_config('statement_timeout', '0', true)`,
-    `lock table ${table} in share update exclusive mode`,
+    ...tables.map(lockSql),
     ...Object.entries(settingsOf(step)).map(([name, value]) => `set local ${name} = '${value}'`),
     ...statements
   ]
+}
+
+/** A role that may refer to a table may lack the right to lock it. */
+function lockSql (table: string): string {
+  const lock = `begin lock table ${table} in share update exclusive mode; exception when insufficient_privilege then null; end`
+  return `do ${literal(lock)}`
 }
 
 /** The step as a script for psql. */
@@ -65,6 +80,11 @@ export function make (statements: readonly string[]): MigrationStep[] {
 
 export function change (table: string, statements: readonly string[]): MigrationStep[] {
   return statements.length === 0 ? [] : [{ kind: 'change', table, statements }]
+}
+
+/** Adds a reference to the table `referenced`. */
+export function refer (table: string, referenced: string, statement: string): MigrationStep {
+  return { kind: 'change', table, referenced: [referenced], statements: [statement] }
 }
 
 export function scan (table: string, statement: string): MigrationStep {
@@ -96,6 +116,7 @@ const table = '[\\w.]*"[^"]+"|[\\w.]+'
 const createTable = new RegExp(`^create table (?:if not exists )?(${table})`)
 const createIndex = new RegExp(`^create (unique )?index (?:(\\w+) )?on (${table}) ([^]*)$`)
 const validate = new RegExp(`^alter table (${table}) validate constraint `)
+const references = new RegExp(`\\breferences (${table})`, 'g')
 const changes = new RegExp(`^(?:alter table|(?:create|alter|drop) policy \\w+ on|drop trigger \\w+ on) (${table})`)
 
 /** The table that the statement creates. */
@@ -116,10 +137,15 @@ export function systemSteps (statements: readonly string[], made: ReadonlySet<st
     const last = steps.at(-1)
     const joins = last !== undefined && last.kind === step.kind && last.table === step.table &&
       (step.kind === 'make' || step.kind === 'change')
-    if (joins) steps[steps.length - 1] = { ...last, statements: [...last.statements, ...step.statements] }
+    if (joins) steps[steps.length - 1] = joined(last, step)
     else steps.push(step)
   }
   return steps
+}
+
+function joined (first: MigrationStep, second: MigrationStep): MigrationStep {
+  const referenced = [...new Set([...first.referenced ?? [], ...second.referenced ?? []])]
+  return { ...first, ...referenced.length > 0 && { referenced }, statements: [...first.statements, ...second.statements] }
 }
 
 function stepOf (statement: string, fresh: ReadonlySet<string>): MigrationStep {
@@ -131,6 +157,13 @@ function stepOf (statement: string, fresh: ReadonlySet<string>): MigrationStep {
   const validated = validate.exec(statement)?.[1]
   if (validated !== undefined && !fresh.has(validated)) return scan(validated, statement)
   const changed = changes.exec(statement)?.[1]
-  if (changed !== undefined && !fresh.has(changed)) return change(changed, [statement])[0]!
-  return make([statement])[0]!
+  const step = changed !== undefined && !fresh.has(changed) ? change(changed, [statement])[0]! : make([statement])[0]!
+  const referenced = referencedBy(statement).filter((name) => !fresh.has(name))
+  return referenced.length === 0 ? step : { ...step, referenced }
+}
+
+/** The tables to which the references of the statement refer. */
+function referencedBy (statement: string): string[] {
+  if (!/^(?:create|alter) table /.test(statement)) return []
+  return [...statement.matchAll(references)].flatMap(([, name]) => name ?? [])
 }

@@ -8,7 +8,7 @@ import type { TableState } from './inspection.js'
 import {
   indexPartitions, isUnfinished, type PartitionTree, referencePartitions, refusedIndex, refusedTree
 } from './partitions.js'
-import { buildIndex, change, type MigrationStep, scan } from './steps.js'
+import { buildIndex, change, type MigrationStep, refer, scan } from './steps.js'
 
 interface TableContext {
   readonly schema: string
@@ -47,7 +47,10 @@ export function difference (wanted: WantedTable, context: TableContext): TableDi
         ...wanted.indexes.filter((columns) => !hasKeyIndex([wanted.primaryKey], columns)).map((columns) => createIndex(name, columns))
       ],
       changes: [],
-      references: wanted.foreignKeys.map((key) => ({ to: key.referencedTable, steps: change(name, [addReference(name, schema, key)]) })),
+      references: wanted.foreignKeys.map((key) => {
+        const to = key.referencedTable
+        return { to, steps: [refer(name, qualified(schema, to), addReference(name, schema, key))] }
+      }),
       warnings: []
     }
   }
@@ -188,6 +191,7 @@ function addReferences ({ name, schema, existing, wanted, state, tree, mayBlock 
   for (const key of wanted.foreignKeys) {
     const add = addReference(name, schema, key)
     const to = key.referencedTable
+    const referenced = qualified(schema, to)
     const validate = scan(name, `alter table ${name} validate constraint ${identifier(key.name)}`)
     if (state?.unvalidated.includes(key.name) === true) steps.push({ to, steps: [validate] })
     // An existing reference without the tenant is left alone.
@@ -196,9 +200,9 @@ function addReferences ({ name, schema, existing, wanted, state, tree, mayBlock 
     ) continue
     else if (tree !== null) {
       const refused = refusedTree(tree.tables)
-      if (refused === null) steps.push({ to, steps: referencePartitions(tree, key.name, referenceSql(schema, key)) })
+      if (refused === null) steps.push({ to, steps: referencePartitions(tree, key.name, referenced, referenceSql(schema, key)) })
       else warnings.push(partitionedWarning(wanted.name, `the reference ${key.name}`, refused))
-    } else steps.push({ to, steps: mayBlock ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
+    } else steps.push({ to, steps: mayBlock ? [refer(name, referenced, add)] : [refer(name, referenced, `${add} not valid`), validate] })
   }
   return { steps, warnings }
 }

@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { authors, notes, tables } from './authors-and-notes.js'
 import { openEngine, run, withoutTenant } from './open.js'
 
@@ -65,6 +65,20 @@ test('a reference that was replaced by one with `on delete cascade` stays', (t) 
     await run('delete from notes where id = 1')
     t.equal(await run('select count(*)::text from notes'), '0')
   }, { empty: true }))
+
+test('a role that may refer to a table, but not lock it, adds the reference', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
+  const role = new URL(connectionString).username
+  await admin(`create table authors (id int primary key); grant references on authors to ${role}`)
+  const id = { type: 'integer', primaryKey: true } as const
+  const engine = await openEngine(t, {
+    provider: 'postgres',
+    migrate: 'auto',
+    postgres: { connectionString },
+    tables: { authors: { columns: { id } }, notes: { columns: { id, author_id: { type: 'integer', references: 'authors.id' } } } }
+  })
+  t.match(engine.catalogue.tables.get('notes'), { foreignKeys: [{ referencedTable: 'authors' }] })
+})
 
 test('tables that were created without the tenant in their key keep that key', async (t) => {
   const database = await postgresSection(t, { empty: true })
