@@ -58,10 +58,10 @@ export function statementsOf (step: MigrationStep): string[] {
   ]
 }
 
-/** A role that may refer to a table may lack the right to lock it. */
+/** A role that may refer to a table may lack the right to lock it. Foreign tables cannot be locked, and have no autovacuum. */
 function lockSql (table: string): string {
-  const lock = `begin lock table ${table} in share update exclusive mode; exception when insufficient_privilege then null; end`
-  return `do ${literal(lock)}`
+  const refusals = 'insufficient_privilege or wrong_object_type'
+  return `do ${literal(`begin lock table ${table} in share update exclusive mode; exception when ${refusals} then null; end`)}`
 }
 
 /** The step as a script for psql. */
