@@ -135,6 +135,11 @@ export function isOutage (error: unknown): error is TenantryError {
 /** The driver's messages of errors that are reported without values. */
 const fullTexts = new WeakMap<Error, string>()
 
+/** The hint of PostgreSQL's error. */
+export function hintOf (error: unknown): string | undefined {
+  return fieldOf(error, 'hint')
+}
+
 /** PostgreSQL's message with its values: for the platform's operator who changes tables, never for the log. */
 export function fullTextOf (error: Error): string | undefined {
   return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
@@ -275,7 +280,7 @@ function ofDomain (error: unknown, keyword: string) {
 }
 
 /** A field of PostgreSQL's error. Names have their own fields; the message is translated. */
-function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'dataType' | 'routine' | 'position'): string | undefined {
+function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'dataType' | 'hint' | 'routine' | 'position'): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined
 }

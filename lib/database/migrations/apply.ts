@@ -5,6 +5,7 @@ import { platformRef } from '../../identity/tenant-ref.js'
 import { type Actor, auditStatement } from '../audit.js'
 import type { Session } from '../engine.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
+import { hasFilled } from './fill.js'
 import type { MigrationPlan, MigrationProgress, PlannedMigration } from './migration.js'
 import { planNext, type PlanOptions } from './plan.js'
 import { lockedTables, madeBy, type MigrationStep, settingsOf, statementsOf } from './steps.js'
@@ -82,7 +83,6 @@ async function withLockRetries (
   const isLast = step === migration.steps.at(-1)
   let end = performance.now() + options.patienceMs
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
-    const begun = performance.now()
     try {
       if (step.kind !== 'alone') {
         const { actor } = options
@@ -97,9 +97,8 @@ async function withLockRetries (
       // The step's error is reported, even if `undo` fails too. An index that cannot be removed here is removed before the next attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
-      // Work in batches, which are kept, was not a wait.
-      const hasWorked = step.kind === 'alone' && step.undo === undefined && performance.now() - begun > longestPauseMs
-      if (hasWorked) end = performance.now() + options.patienceMs
+      // The time in which it has filled rows, which it keeps, was not a wait.
+      if (hasFilled(reportedBy(error))) end = performance.now() + options.patienceMs
       if (performance.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
       report('waiting')
       await sleep(pauseMs * (0.75 + Math.random() / 2))
@@ -117,8 +116,13 @@ async function auditOf (session: Session, { name, steps }: PlannedMigration, act
 
 /** A lock of another session, or a deadlock with it. Only a `change` has its own time limit. */
 function isContended (error: unknown, { kind }: MigrationStep): boolean {
-  const state = sqlStateOf(isOutage(error) ? error.cause : error)
+  const state = sqlStateOf(reportedBy(error))
   return state === '55P03' || state === '40P01' || state === '40001' || (state === '57014' && kind === 'change')
+}
+
+/** The error that the database itself reported. */
+function reportedBy (error: unknown): unknown {
+  return isOutage(error) ? error.cause : error
 }
 
 async function overdue (

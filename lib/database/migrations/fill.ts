@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import { everyTenant, tenantSetting } from '../connections.js'
 import type { WantedColumn } from '../declared-tables.js'
+import { hintOf } from '../failures.js'
 import { identifier, literal } from '../sql.js'
 import { change, lockTimeoutMs, type MigrationStep, scan } from './steps.js'
 
@@ -48,10 +49,24 @@ function checkName ({ name }: WantedColumn): string {
   return identifier(`tenantry_filled_${hash('sha256', name).slice(0, 8)}`)
 }
 
-/** Passes over the pages until nothing is left to fill, as an update may move a row to an earlier page. Each batch repeats its settings. */
+/** Whether the fill whose lock another session held has filled rows before. It keeps them. */
+export function hasFilled (error: unknown): boolean {
+  return /^rows filled: [1-9]/.test(hintOf(error) ?? '')
+}
+
+/**
+ * Passes over the pages until nothing is left to fill, as an update may move a row to an earlier page. Each batch repeats its settings. The
+ * error about a lock of another session says how many rows are filled.
+ */
 function fillSql (table: string, column: string): string {
   const settings = `perform set_config(${literal(tenantSetting)}, ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
   const update = `update only %s set ${column} = default where ${column} is null`
+  const batch = `${update} and ctid >= %L::tid and ctid < %L::tid`
+  const isHeld = 'lock_not_available or deadlock_detected or serialization_failure'
+  const run = (statement: string) =>
+    `begin execute ${statement};
+        exception when ${isHeld} then raise exception using errcode = sqlstate, message = sqlerrm, hint = 'rows filled: ' || total;
+        end;`
   return `do $fill$
 declare
   parts regclass[] := array(with recursive kin (oid) as (select ${
@@ -62,6 +77,7 @@ declare
   page bigint;
   filled bigint;
   found bigint;
+  total bigint := 0;
 begin
   ${settings}
   loop
@@ -69,18 +85,19 @@ begin
     foreach part in array parts loop
       page := 0;
       while page * current_setting('block_size')::bigint <= pg_relation_size(part) loop
-        execute format(${literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)}, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
+        ${run(`format(${literal(batch)}, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}))`)}
         get diagnostics filled = row_count;
         found := found + filled;
         page := page + ${pagesAtOnce};
         commit;
+        total := total + filled;
         ${settings}
       end loop;
     end loop;
     exit when found = 0;
   end loop;
   foreach part in array parts loop
-    execute format(${literal(update)}, part);
+    ${run(`format(${literal(update)}, part)`)}
   end loop;
 end
 $fill$`
