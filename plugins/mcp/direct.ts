@@ -4,7 +4,7 @@
  */
 import { eventData } from '../../lib/http/event-data.js'
 import type { CommonMessage } from './common-message.js'
-import { errorText, listPage, maxResult, type McpContext, textOf, unknownTool } from './tools.js'
+import { errorText, listPage, maxResult, type McpContext, structuredOf, textOf, unknownTool } from './tools.js'
 
 export interface McpResponse {
   readonly status: number
@@ -37,9 +37,9 @@ export function createDirect (server: { readonly name: string, readonly version:
     if (!isModern && outputSchema !== undefined && outputSchema['type'] !== 'object') return null
     try {
       const output = await found.answer(input, { response, maxBytes: maxResult })
-      const { text, isJson } = output
       const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(output))}}]`
-      if (!isJson || text === 'null' || text.startsWith('"')) return content + end
+      const text = structuredOf(output, outputSchema)
+      if (text === undefined) return content + end
       return `${content},"structuredContent":${isModern || text.startsWith('{') ? text : `{"result":${text}}`}${end}`
     } catch (error) {
       return `{"isError":true,"content":[{"type":"text","text":${JSON.stringify(errorText(error, caller))}}]${end}`

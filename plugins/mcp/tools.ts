@@ -57,8 +57,8 @@ async function resultOf ({ caller, response }: McpContext, found: FoundTool, inp
   try {
     const result = await found.answer(input, { response, maxBytes: maxResult })
     const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(result) }]
-    const value: unknown = result.isJson ? JSON.parse(result.text) : null
-    return typeof value === 'string' || value === null ? { content } : { content, structuredContent: value }
+    const structured = structuredOf(result, found.tool.outputSchema)
+    return structured === undefined ? { content } : { content, structuredContent: JSON.parse(structured) }
   } catch (error) {
     return { isError: true, content: [{ type: 'text', text: errorText(error, caller) }] }
   }
@@ -68,6 +68,13 @@ async function resultOf ({ caller, response }: McpContext, found: FoundTool, inp
 export function textOf ({ text, isJson }: ToolResult): string {
   if (text === '') return 'null'
   return isJson && text.startsWith('"') ? String(JSON.parse(text)) : text
+}
+
+/** The structured content as JSON text; undefined for none. Clients refuse the result of a tool with an output schema without it. */
+export function structuredOf ({ text, isJson }: ToolResult, outputSchema: Tool['outputSchema']): string | undefined {
+  if (isJson) return text
+  if (outputSchema === undefined) return undefined
+  return text === '' ? 'null' : JSON.stringify(text)
 }
 
 /** The error that a model may see. Details of internal errors go only to the log. */

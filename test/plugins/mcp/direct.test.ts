@@ -39,6 +39,8 @@ const recognise = recogniser(sdk)
 test("responses to calls and lists equal the library's", async (t) => {
   const extra = [
     { path: '/list', method: 'get' as const, mcp: { name: 'a_list' }, response: { data: [1, 2] } },
+    { path: '/text', method: 'get' as const, mcp: { name: 'a_text' }, response: 'a {{query.x}}' },
+    { path: '/nothing', method: 'get' as const, mcp: { name: 'nothing' }, response: '{{query.x}}' },
     { path: '/staff', method: 'get' as const, requiredPermissions: ['staff:read'], mcp: { name: 'staff' }, response: {} }
   ]
   const app = await testServer(t, { ...document, routes: [...document.routes ?? [], ...extra], mcp: { url: `http://${host}` } }, {
@@ -56,6 +58,8 @@ test("responses to calls and lists equal the library's", async (t) => {
     { method: 'tools/call', params: { name: 'words', arguments: { q: 'x', tags: ['a'] } } },
     { method: 'tools/call', params: { name: 'words' } },
     { method: 'tools/call', params: { name: 'a_list' } },
+    { method: 'tools/call', params: { name: 'a_text' } },
+    { method: 'tools/call', params: { name: 'nothing' } },
     { method: 'tools/call', params: { name: 'staff' } },
     { method: 'tools/call', params: { name: 'none' } }
   ]

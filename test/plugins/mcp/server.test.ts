@@ -1,7 +1,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { test } from 'tap'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
-import { serve, textOf, token } from './app.js'
+import { document, serve, textOf, token } from './app.js'
 
 const prompts = [
   {
@@ -40,6 +40,53 @@ for (const era of ['modern', 'legacy'] as const) {
     t.match((await admin.listTools()).tools.find(({ name }) => name === 'remove_note'), {
       annotations: { readOnlyHint: false, destructiveHint: true }
     })
+  })
+}
+
+for (const era of ['modern', 'legacy'] as const) {
+  test(`a ${era} client gets results that are texts, null or no JSON as structured content`, async (t) => {
+    const schema = { response: { 200: { type: 'string' } } }
+    const tool = { description: 'Returns a text.', readOnly: true, destructive: false }
+    const { connect } = await serve(t, {
+      routes: [
+        ...document.routes ?? [],
+        {
+          path: '/created',
+          method: 'post',
+          requireAuth: true,
+          mcp: { name: 'create' },
+          queries: [{ table: 'notes', operation: 'insert' }],
+          response: 'created'
+        },
+        { path: '/greeting', method: 'get', mcp: { name: 'greet' }, response: 'hello {{query.name}}' },
+        { path: '/value', method: 'get', mcp: { name: 'value' }, response: '{{query.value}}' }
+      ]
+    }, {
+      prepare (app) {
+        app.register(async (group) => {
+          group.get('/pong', { config: { access: 'open', tool: { ...tool, name: 'pong' } }, schema }, async () => 'pong')
+          group.get('/gone', {
+            config: { access: 'open', tool: { ...tool, name: 'gone' } },
+            schema: { response: { 204: { type: 'null' } } }
+          }, async (_request, reply) => await reply.code(204).send())
+          group.get('/free', { config: { access: 'open', tool: { ...tool, name: 'free' } } }, async () => 'free text')
+        })
+      }
+    })
+    const client = await connect(token('acme'), era)
+    // The client validates the results of listed tools, and refuses those without structured content.
+    await client.listTools()
+    const call = async (name: string, input: Record<string, unknown> = {}) => {
+      const { structuredContent, ...result } = await client.callTool({ name, arguments: input })
+      return { structuredContent, text: textOf(result) }
+    }
+    const shown = (value: unknown) => era === 'modern' ? value : { result: value }
+    t.strictSame(await call('create', { body: { title: 'a' } }), { structuredContent: shown('created'), text: 'created' })
+    t.strictSame(await call('greet', { name: 'bob' }), { structuredContent: shown('hello bob'), text: 'hello bob' })
+    t.strictSame(await call('value'), { structuredContent: shown(null), text: 'null' })
+    t.strictSame(await call('pong'), { structuredContent: shown('pong'), text: 'pong' })
+    t.strictSame(await call('gone'), { structuredContent: shown(null), text: 'null' })
+    t.strictSame(await call('free'), { structuredContent: undefined, text: 'free text' }, 'a tool without a schema of its results')
   })
 }
 
