@@ -11,7 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { platformRef, tenantIdOf, tenantRef } from '../lib/identity/tenant-ref.js'
+import { platformRef, tenantRef } from '../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow } from '../lib/workflows/index.js'
 import auth from '../plugins/auth/index.js'
 import database from '../plugins/database/index.js'
@@ -112,7 +112,7 @@ async function begin (app: FastifyInstance, workflow: CompiledWorkflow, tenant: 
     query: {},
     headers: {},
     auth: { sub: 'user' },
-    tenant: { id: tenantIdOf(tenant), config: {} },
+    tenant: await app.tenants.get(tenant),
     secrets: new Map<string, string>(),
     results: {},
     fullAccess: false,

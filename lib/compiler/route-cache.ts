@@ -73,7 +73,7 @@ const maxLength = 1024 // characters; a longer key is replaced by its SHA-256
 /** The sources of a route that are not part of the tenant's id, the path or the query string. */
 const callerSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['auth', 'headers', 'body'])
 
-/** A tenant's settings change with its document, but the key holds only its id. */
+/** A tenant's settings change with its document, but the key holds only its id and the time of its creation. */
 function isOfCaller ({ source, path }: Reference): boolean {
   return callerSources.has(source) || (source === 'tenant' && path[0] !== 'id')
 }
@@ -82,7 +82,7 @@ function isOfCaller ({ source, path }: Reference): boolean {
 const keySources: readonly TemplateSource[] = ['env', 'body', 'params', 'query', 'headers', 'auth', 'tenant']
 
 /**
- * Compiles the cache key of a route. The key holds the tenant, whether fields are excluded, the method, the path and the sorted
+ * Compiles the cache key of a route. The key holds the life of the tenant, whether fields are excluded, the method, the path and the sorted
  * query string. It also holds `varyBy`, and the claims, headers and tenant settings that the route's references read. The
  * template `cache.key` replaces path and query string, except `limit`, `offset` and `cursor`, because lists read them. `route`,
  * such as `GET /articles/:id`, separates the keys of different routes.
@@ -107,7 +107,8 @@ export function compileCacheKey (
   const custom = cache.key === undefined ? undefined : [...compilePieces(cache.key, `${pointer}/key`, within), ...pageReaders]
 
   return (scope, target) => {
-    let key = (scope.fullAccess ? 'f' : 'r') + part(scope.tenant?.id) + part(target.method)
+    // A store may have missed the deletion of an earlier tenant with the id.
+    let key = (scope.fullAccess ? 'f' : 'r') + part(scope.tenant?.life) + part(target.method)
     if (custom === undefined) key += part(target.path) + part(sortedQuery(target.query))
     else {
       key += part(route)

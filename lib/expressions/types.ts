@@ -1,5 +1,5 @@
 /** The scope of a request, and the compiled values that read it: plain frozen data with functions. */
-import type { TenantId } from '../identity/tenant-ref.js'
+import type { TenantId, TenantLife } from '../identity/tenant-ref.js'
 import type { TraceContext } from '../log/trace-context.js'
 
 /** The verified claims of the caller. */
@@ -12,9 +12,10 @@ export interface Claims {
   readonly [claim: string]: unknown
 }
 
-/** The visible part of the request's tenant for templates. */
+/** The tenant of a request. Templates see only its id and `config`. */
 export interface ScopeTenant {
   readonly id: TenantId
+  readonly life: TenantLife
   /** What `{{tenant.config.field}}` reaches: the `settings` of the tenant's document. */
   readonly config: Readonly<Record<string, unknown>>
 }

@@ -7,6 +7,9 @@ export type TenantId = Ref<'tenant'>
 export type Owner = TenantId | Ref<'platform'>
 export type TenantRef = Owner | Ref<'none'> | Ref<'server'>
 
+/** One life of a tenant: a later tenant with the same id has another one. For keys of data that is kept beyond requests. */
+export type TenantLife = Ref<'life'>
+
 export const platformRef = '' as Ref<'platform'>
 // A tenant's id cannot contain parentheses.
 /** A request without a tenant. Such requests share one limit of connections and of concurrent work. */
@@ -46,6 +49,15 @@ export function tenantRef (text: string): Owner {
 /** As `tenantRef`, for a string that is a tenant's id. */
 export function tenantIdOf (text: string): TenantId {
   return text as TenantId
+}
+
+export function lifeOf ({ id, createdAt }: { readonly id: TenantId, readonly createdAt: Date }): TenantLife {
+  // An id cannot contain a space.
+  return `${id} ${createdAt.getTime()}` as TenantLife
+}
+
+export function tenantOfLife (life: TenantLife): TenantId {
+  return tenantIdOf(life.slice(0, life.indexOf(' ')))
 }
 
 /** The tenant, or the platform for a request without a tenant: such a request reads and writes the platform's data. */

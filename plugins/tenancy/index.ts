@@ -90,7 +90,7 @@ export default definePlugin<TenancyOptions>({
     app.decorateRequest('tenant', null)
 
     const cache = optional(app, 'cache')
-    // A later tenant with the same id must not get the cached responses of a deleted one.
+    // The deletion of a tenant removes its cached responses. A later tenant with the id has other keys.
     const clearResponses = (tenant: Owner | typeof everyTenant): void => {
       Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
         log.error({ err, tenant }, 'the cached responses of a tenant could not be cleared')
@@ -104,7 +104,7 @@ export default definePlugin<TenancyOptions>({
       config: memory.forget,
       gap () {
         memory.clear()
-        // The tenant may have been deleted meanwhile. The server that deleted it has cleared a shared store.
+        // Tenants may have been deleted meanwhile. The server that deleted them has cleared a shared store.
         if (cache()?.shared === false) clearResponses(everyTenant)
       }
     })

@@ -3,7 +3,7 @@ import { type Kysely, type Selectable, sql } from 'kysely'
 import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
-import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { lifeOf, type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze, isRecord } from '../../lib/json/plain-value.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -135,7 +135,8 @@ function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): Tena
 
 function tenantOf (row: Row, text: string | null): Tenant {
   const settings: unknown = text === null ? null : parseJson(text)
-  return Object.freeze({ ...recordOf(row), config: isRecord(settings) ? deepFreeze(settings) : noSettings })
+  const record = recordOf(row)
+  return Object.freeze({ ...record, life: lifeOf(record), config: isRecord(settings) ? deepFreeze(settings) : noSettings })
 }
 
 const noSettings = Object.freeze({})

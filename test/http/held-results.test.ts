@@ -10,6 +10,7 @@ import { gate } from '../helpers/gate.js'
 import { holdInPause } from '../helpers/pauses.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
+import { scopeTenant } from '../helpers/scope-tenant.js'
 import { listen, testServer } from '../helpers/server.js'
 import { bearer, signToken } from '../helpers/tokens.js'
 import { until } from '../helpers/until.js'
@@ -195,7 +196,7 @@ test('responses of other services that wait for a turn are bounded for a tenant,
     const call = app.integrations.platform.call({ type: 'http', action: 'request', params }, '', { faults, sources: new Set(), env: {} })
     if (call === null) throw new Error('no call')
     const tenant = tenantIdOf('busy')
-    const scope = { ...noScope, tenant: { id: tenant, config: {} } }
+    const scope = { ...noScope, tenant: scopeTenant(tenant) }
     const run = () =>
       app.integrations.run(call, scope, { tenant, log: app.log }).then(() => 200, (error: unknown) =>
         error instanceof TenantryError ? error.code : String(error))

@@ -3,9 +3,9 @@ import { type CacheTarget, compileCache, compileCacheKey } from '../../../lib/co
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Reference, Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import type { RouteCache } from '../../../lib/schema/route.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
@@ -25,7 +25,7 @@ function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [],
 }
 
 function tenant (id: string) {
-  return { tenant: { id: tenantIdOf(id), config: {} } }
+  return { tenant: scopeTenant(id) }
 }
 
 t.test('callers with different responses have different keys', async (t) => {

@@ -1,11 +1,11 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
 import { test } from 'tap'
-import type { CompiledRoute } from '../../../lib/compiler/route.js'
 import type { RouteContext } from '../../../lib/compiler/route-context.js'
+import type { CompiledRoute } from '../../../lib/compiler/route.js'
 import { TenantryError } from '../../../lib/errors.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Route } from '../../../lib/schema/route.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
 
@@ -288,9 +288,9 @@ test("a route's cache key contains the tenant settings that it reads, and nothin
     response: { site: '{{tenant.config.site}}', all: '{{tenant}}', inherited: '{{tenant.config.constructor}}' },
     cache: { enabled: true }
   })
-  const tenant = { id: tenantIdOf('a'), config: { site: 'one' }, plan: 'pro' }
+  const tenant = { ...scopeTenant('a', { site: 'one' }), plan: 'pro' }
   const key = (config: Record<string, unknown>) =>
-    route.cache?.key(scopeOf({ tenant: { id: tenantIdOf('a'), config } }), { method: 'GET', path: '/a', query: '' })
+    route.cache?.key(scopeOf({ tenant: scopeTenant('a', config) }), { method: 'GET', path: '/a', query: '' })
   t.not(key({ site: 'one' }), key({ site: 'two' }))
   t.equal(key({ site: 'one' }), key({ site: 'one' }))
   t.equal(

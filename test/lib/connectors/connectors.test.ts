@@ -10,10 +10,10 @@ import {
   type ConnectorSet
 } from '../../../lib/connectors/index.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { ConnectorAction } from '../../../lib/schema/integrations.js'
 import { page } from '../../docs/markdown.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
 const emptyScope: Scope = {
@@ -29,7 +29,7 @@ const emptyScope: Scope = {
 }
 const tenant = (secrets: Readonly<Record<string, string | null>> = {}): Scope => ({
   ...emptyScope,
-  tenant: { id: tenantIdOf('a'), config: {} },
+  tenant: scopeTenant('a'),
   secrets: new Map(Object.entries(secrets))
 })
 

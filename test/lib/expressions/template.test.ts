@@ -3,8 +3,8 @@ import t from 'tap'
 import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { compileValue, type TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { FaultList } from '../../../lib/schema/faults.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {
@@ -65,7 +65,7 @@ t.test('templates can read every source of a request', async (t) => {
     query: { q: 'q' },
     headers: { 'accept-language': 'de' },
     auth: { sub: 'user', tenant_id: 'acme' },
-    tenant: { id: tenantIdOf('acme'), config: { colour: { main: 'red' } } },
+    tenant: scopeTenant('acme', { colour: { main: 'red' } }),
     results: { post: { data: [{ id: 3 }] } }
   }
   t.equal(evaluate('{{params.id}}', at), 'p')

@@ -1,11 +1,11 @@
 /** Compiles queries against the hand-written library schema, and creates scopes to bind them to. */
 import type { Catalogue } from '../../../lib/database/catalogue.js'
 import type { Scope, TemplateSource } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { CompiledQuery, RouteQuery } from '../../../lib/queries/compiled-query.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../lib/queries/index.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { library } from './tables.js'
 
 const sources: TemplateSource[] = ['body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid']
@@ -69,7 +69,7 @@ export function scopeOf (changes: Partial<Scope> = {}): Scope {
     query: {},
     headers: {},
     auth: null,
-    tenant: { id: tenantIdOf('a'), config: {} },
+    tenant: scopeTenant('a'),
     secrets: new Map(),
     results: {},
     fullAccess: false,

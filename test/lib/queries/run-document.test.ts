@@ -1,5 +1,5 @@
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { DocumentQuery, Filter } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { onEachEngine, refusalOf } from './database.js'
 
 const notes = `
@@ -14,7 +14,7 @@ onEachEngine(notes, {
   'documents belong to the tenant and to one collection': async (t, library) => {
     const get: DocumentQuery = { collection: 'notes', operation: 'get', docId: '{{params.id}}' }
     t.strictSame(await library.runDocument(get, { params: { id: 'n3' } }), { id: 'n3', title: 'Gamma', age: '3' })
-    t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: { id: tenantIdOf('b'), config: {} } }), { id: 'n1', title: 'Other' })
+    t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: scopeTenant('b') }), { id: 'n1', title: 'Other' })
     t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: null }), { id: 'n1', title: 'Of nobody' })
     t.equal(await library.runDocument(get, { params: { id: 'n9' } }), null)
     t.equal(await library.runDocument(get), null)
@@ -115,7 +115,7 @@ onEachEngine(notes, {
     t.strictSame(await library.runDocument(set!, { params, body: { a: 1, b: { c: 2 }, id: 'own' } }), { id: 'own', a: 1, b: { c: 2 } })
     t.strictSame(await library.runDocument(update!, { params, body: { b: { d: 3 }, e: null } }), { id: 'own', a: 1, b: { d: 3 }, e: null })
     t.equal(await library.runDocument(update!, { params: { id: 'none' }, body: {} }), null)
-    t.strictSame(await library.runDocument(set!, { params: { id: 'n1' }, tenant: { id: tenantIdOf('c'), config: {} }, body: { mine: true } }), {
+    t.strictSame(await library.runDocument(set!, { params: { id: 'n1' }, tenant: scopeTenant('c'), body: { mine: true } }), {
       id: 'n1',
       mine: true
     })

@@ -1,7 +1,7 @@
 /** Orders that callers choose and pages that follow a cursor, on both engines. */
 import type { Test } from 'tap'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Order, Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import type { Library } from './database.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
 
@@ -29,7 +29,7 @@ interface Page {
 
 async function pageOf (library: Library, query: Query, asked: Record<string, unknown> = {}, tenant = 'a'): Promise<Page> {
   // The response of a page by cursor.
-  return await library.run(query, { query: asked, tenant: { id: tenantIdOf(tenant), config: {} } }, { listRoute: 'GET /articles' }) as Page
+  return await library.run(query, { query: asked, tenant: scopeTenant(tenant) }, { listRoute: 'GET /articles' }) as Page
 }
 
 /** The ids of all pages in order. */

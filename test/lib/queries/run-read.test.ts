@@ -1,5 +1,5 @@
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { onEachEngine, uuid } from './database.js'
 
 const articles = `
@@ -180,7 +180,7 @@ onEachEngine(articles, {
     t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(14) }), null, 'deleted')
     t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(19) }), null, "another tenant's row")
     t.strictSame(
-      await library.run({ table: 'articles', operation: 'select', select: 'title', id: uuid(19) }, { tenant: { id: tenantIdOf('b'), config: {} } }),
+      await library.run({ table: 'articles', operation: 'select', select: 'title', id: uuid(19) }, { tenant: scopeTenant('b') }),
       { title: 'Other' }
     )
     t.strictSame(
@@ -269,7 +269,7 @@ onEachEngine(articles, {
         value
       )
       t.equal(
-        await library.run({ table: 'articles', operation: 'select', single: true }, { tenant: { id: tenantIdOf(value), config: {} } }),
+        await library.run({ table: 'articles', operation: 'select', single: true }, { tenant: scopeTenant(value) }),
         null,
         value
       )

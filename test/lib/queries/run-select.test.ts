@@ -1,5 +1,6 @@
-import { tenantIdOf, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { Embed, Filter, Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
 
 const articles = `
@@ -36,9 +37,9 @@ onEachEngine(articles, {
       await library.run(read('kind:status, total:views.sum()', { filters: [{ column: 'views', operator: 'gt', value: 10 }] })),
       page([{ kind: 'published', total: 50 }])
     )
-    t.strictSame(await library.run(read('status, count()'), { tenant: { id: tenantIdOf('c'), config: {} } }), page([]), 'without rows there are no groups')
+    t.strictSame(await library.run(read('status, count()'), { tenant: scopeTenant('c') }), page([]), 'without rows there are no groups')
     t.strictSame(
-      await library.run(read('count(), views.sum()'), { tenant: { id: tenantIdOf('c'), config: {} } }),
+      await library.run(read('count(), views.sum()'), { tenant: scopeTenant('c') }),
       page([{ count: 0, sum: null }]),
       'without groups there is one record'
     )

@@ -1,6 +1,6 @@
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
 
 const rows = `
@@ -13,7 +13,7 @@ insert into articles (id, tenant_id, title, deleted, deleted_at) values ('${uuid
 insert into labels values (1, 'a', 'red'), (9, 'b', 'green');
 `
 
-const inB: Partial<Scope> = { tenant: { id: tenantIdOf('b'), config: {} } }
+const inB: Partial<Scope> = { tenant: scopeTenant('b') }
 const titles = 'select id, tenant_id, title from articles order by tenant_id, id'
 
 onEachEngine(rows, {

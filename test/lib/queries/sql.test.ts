@@ -1,8 +1,8 @@
 import { test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { QueryContext } from '../../../lib/queries/index.js'
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 
 /** The wrapper of every statement with a possibly large text (`lib/queries/sql.ts`); the cases below leave it out. */
@@ -452,7 +452,7 @@ test('the SQL text contains nothing from the caller', async t => {
     const body = { title: hostile, name: hostile, venue: hostile, note: hostile }
     try {
       const { statement } = compile(query, context).bind(
-        scopeOf({ params: anything, body: query.table === 'articles' ? { title: hostile } : body, tenant: { id: tenantIdOf(hostile), config: {} } })
+        scopeOf({ params: anything, body: query.table === 'articles' ? { title: hostile } : body, tenant: scopeTenant(hostile) })
       )
       t.notMatch(statement.text, 'hostile', name)
     } catch (error) {

@@ -2,8 +2,8 @@
 import { test } from 'tap'
 import type { TableUse } from '../../../lib/cache/store.js'
 import type { ForeignKey } from '../../../lib/database/catalogue.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Route } from '../../../lib/schema/route.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { compile } from '../compiler/routes.js'
 import { catalogueOf, key, table } from './tables.js'
 
@@ -140,7 +140,7 @@ test('a cached response belongs to one version of its route', async (t) => {
     query: {},
     headers: {},
     auth: null,
-    tenant: { id: tenantIdOf('acme'), config: {} },
+    tenant: scopeTenant('acme'),
     secrets: new Map(),
     results: {},
     fullAccess: false

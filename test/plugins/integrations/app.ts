@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import type { CustomIntegrations } from '../../../lib/schema/integrations.js'
 import type { IntegrationsOptions } from '../../../plugins/integrations/index.js'
@@ -43,7 +42,7 @@ export async function scopeOf (app: FastifyInstance, tenant: string, body: unkno
     query: {},
     headers: {},
     auth: null,
-    tenant: tenant === '' ? null : { id: tenantIdOf(tenant), config: {} },
+    tenant: tenant === '' ? null : await app.tenants.get(tenant),
     secrets: tenant === '' ? new Map() : await app.secrets.values(tenant),
     results: {},
     fullAccess: false

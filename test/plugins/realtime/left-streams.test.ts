@@ -8,6 +8,7 @@ import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createUnsentBytes } from '../../../lib/realtime/unsent.js'
 import { eventStream } from '../../../plugins/realtime/event-stream.js'
 import type { Identity } from '../../../plugins/realtime/types.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { until } from '../../helpers/until.js'
 
 test('streams that their clients leave before they open count no unsent bytes', async (t) => {
@@ -23,7 +24,7 @@ test('streams that their clients leave before they open count no unsent bytes', 
   app.decorateRequest('tenant', null)
   // It takes as long as a look-up in the database during which the client leaves.
   app.addHook('onRequest', async (request) => {
-    request.tenant = { id: tenant, name: 'Acme', plan: 'large', status: 'active', createdAt, config: {} }
+    request.tenant = { ...scopeTenant(tenant), name: 'Acme', plan: 'large', status: 'active', createdAt }
     await once(request.raw.socket, 'close')
     left++
   })

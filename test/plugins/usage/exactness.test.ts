@@ -1,10 +1,10 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { open } from './app.js'
 
 test('a million increments over a thousand tenants are all in the ledger after a stop', (t) =>
@@ -38,7 +38,7 @@ test('memory contains only waiting figures: ten thousand tenants leave nothing b
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)
   const service = createUsage({ engine: app.engine, tenants: { get: () => null }, plans: createPlans(), log: app.log })
   const createdAt = new Date((await sql<{ at: Date }>`select created_at as at from tenantry.tenants limit 1`.execute(app.db)).rows[0]!.at)
-  const tenant = (index: number) => ({ id: tenantIdOf(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt, config: {} } as const)
+  const tenant = (index: number) => ({ ...scopeTenant(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt } as const)
   for (let round = 0; round < 3; round++) {
     for (let index = 1; index <= 10_000; index++) service.request(tenant(index), 10)
     t.equal(service.waiting, 10_000)

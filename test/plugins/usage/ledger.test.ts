@@ -2,13 +2,13 @@ import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { createEngine } from '../../../lib/database/index.js'
 import { planSql } from '../../../lib/database/migrations/plan.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { noFigures } from '../../../plugins/usage/requests.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
 import { fakeClock } from '../../helpers/clock.js'
 import { forEachEngine, postgresDatabase, postgresSection, postgresServer } from '../../helpers/postgres.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { until } from '../../helpers/until.js'
 import { ledgerOf, open, type Opened } from './app.js'
 
@@ -168,7 +168,7 @@ test('servers that write the same tenants concurrently do not deadlock', async (
   const parts = { engine: app.engine, tenants: { get: () => null }, plans: app.plans, log: app.log, now: fakeClock().now }
   const createdAt = (await app.db.selectFrom('tenantry.tenants').select('created_at').executeTakeFirstOrThrow()).created_at
   const request = (service: ReturnType<typeof createUsage>, index: number) =>
-    service.request({ id: tenantIdOf(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt, config: {} }, 1)
+    service.request({ ...scopeTenant(`t${index}`), name: 't', plan: 'free', status: 'active', createdAt }, 1)
   const [one, other] = [createUsage(parts), createUsage(parts)]
   for (let round = 0; round < 20; round++) {
     for (let index = 0; index < 500; index++) {

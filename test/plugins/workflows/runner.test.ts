@@ -24,6 +24,7 @@ import type { Clock } from '../../../plugins/workflows/run-context.js'
 import { type RunContext, runWorkflow, TurnOver } from '../../../plugins/workflows/runner.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { testSecret } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 
@@ -33,7 +34,7 @@ const scope: Scope = {
   query: {},
   headers: {},
   auth: { sub: 'u1' },
-  tenant: { id: tenantIdOf('acme'), config: {} },
+  tenant: scopeTenant('acme'),
   secrets: new Map(),
   results: {},
   fullAccess: false,
