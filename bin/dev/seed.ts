@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
+import { expectedTenantId } from '../../lib/database/tenant-types.js'
 import { unreadable } from '../../lib/document/dot-env.js'
 import { parseJson } from '../../lib/document/json.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -103,6 +104,9 @@ function columnsOf (row: Row, { name, columns, tenantScoped }: Table, place: str
   if (tenantScoped && row['tenant_id'] === undefined) {
     throw new CommandError(`--seed ${place}: a row of "${name}" belongs to a tenant: add "tenant_id"`)
   }
+  const tenant = row['tenant_id'] ?? null
+  const expected = tenantScoped && tenant !== null ? expectedTenantId(columns.get('tenant_id'), String(tenant)) : undefined
+  if (expected !== undefined) throw new CommandError(`--seed ${place}: the "tenant_id" of a row of "${name}" must be ${expected}`)
   return Object.keys(row)
 }
 

@@ -11,8 +11,10 @@ export interface Reading {
   readonly constraints: Constraints
 }
 
-interface FoundColumn extends Omit<Column, 'labels' | 'maxLength' | 'precision' | 'scale'> {
+interface FoundColumn extends Omit<Column, 'labels' | 'nondeterministic' | 'maxLength' | 'precision' | 'scale'> {
   labels: readonly string[] | null
+  /** null for every other column. */
+  nondeterministic: true | null
   /** PostgreSQL's `atttypmod`; -1 without one. */
   modifier: number
 }
@@ -52,6 +54,7 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
       'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
       'modifier', case when t.typtype = 'd' then t.typtypmod else a.atttypmod end,
+      'nondeterministic', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
                  where e.enumtypid = case when t.typtype = 'd' then t.typbasetype else t.oid end)
     ) order by a.attnum), '[]')
@@ -146,8 +149,13 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf ({ labels, modifier, ...column }: FoundColumn): Column {
-  return Object.freeze({ ...column, ...labels !== null && { labels }, ...boundsOf(column.type, modifier) })
+function columnOf ({ labels, nondeterministic, modifier, ...column }: FoundColumn): Column {
+  return Object.freeze({
+    ...column,
+    ...labels !== null && { labels },
+    ...nondeterministic !== null && { nondeterministic },
+    ...boundsOf(column.type, modifier)
+  })
 }
 
 const header = 4 // bytes that PostgreSQL adds to the modifiers of these types

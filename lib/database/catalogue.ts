@@ -15,6 +15,8 @@ export interface Column {
   readonly generated: boolean
   /** The labels of an enum. */
   readonly labels?: readonly string[]
+  /** Its collation is nondeterministic: different texts can be equal. Default: false. */
+  readonly nondeterministic?: true
   /** For `varchar(20)`, `char(20)` and arrays of them: the number of characters. */
   readonly maxLength?: number
   /** For `numeric(5, 2)` and arrays of it: the number of digits, */

@@ -19,7 +19,7 @@ import { isOfUrl, requestPath } from './request-value.js'
 import {
   type Binder,
   bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft, hasFullAccess,
-  noInput, quote, type Switch
+  quote, type Switch
 } from './sql.js'
 import { checkExcluded } from './subject.js'
 import { readsOf, unique, writesOf } from './table-use.js'
@@ -71,7 +71,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     rowKey: null,
     fields,
     bind: (scope: Scope) => {
-      if (tenantScoped) bindTenant(scope, noInput)
+      if (tenantScoped) bindTenant(scope)
       const { statement, values } = variants(scope)
       return { statement, values, failure: raisedIn }
     }

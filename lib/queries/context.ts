@@ -1,5 +1,6 @@
 /** The context of compiled queries, and look-ups of the tables and columns that they name. */
 import { type Catalogue, type Column, isTenantComputed, type Table } from '../database/catalogue.js'
+import { tenantTypeFault } from '../database/tenant-types.js'
 import type { TemplateContext } from '../expressions/template.js'
 import type { Reference } from '../expressions/types.js'
 import { nearest } from '../schema/faults.js'
@@ -74,12 +75,29 @@ export function findTable (name: string, pointer: string, context: QueryContext,
     )
     return undefined
   }
+  const typeFault = operation === 'select' || operation === 'delete' ? tenantTypeFault(table) : writeTypeFault(table, catalogue)
+  if (typeFault !== undefined) {
+    faults.add(pointer, typeFault)
+    return undefined
+  }
   if (operation === 'select') return table
   if (table.view) faults.add(pointer, `"${name}" is a view: it can only be read`)
   else if (operation !== 'delete' && isTenantComputed(table)) faults.add(pointer, tenantComputed(name))
   else if (context.origin === 'tenant' && !table.tenantScoped) {
     faults.add(pointer, `the table "${name}" is shared by all tenants: a tenant's route can only read it`)
   } else return table
+  return undefined
+}
+
+/** As `tenantTypeFault`, for a table with new rows: they refer only to rows of their tenant, which the other table must keep apart too. */
+export function writeTypeFault (table: Table, { tables }: Catalogue): string | undefined {
+  const own = tenantTypeFault(table)
+  if (own !== undefined) return own
+  for (const { referencedTable } of table.foreignKeys) {
+    const referenced = tables.get(referencedTable)
+    const fault = referenced === undefined ? undefined : tenantTypeFault(referenced)
+    if (fault !== undefined) return `"${table.name}" refers to "${referencedTable}": ${fault}`
+  }
   return undefined
 }
 

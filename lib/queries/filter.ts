@@ -8,7 +8,7 @@ import type { QueryContext } from './context.js'
 import { compileJsonComparison } from './document-field.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition } from './filter-value.js'
 import { findOperand } from './operand.js'
-import { bindTenant, columnOf, type Draft, type Switch } from './sql.js'
+import { columnOf, type Draft, type Switch, tenantBinder } from './sql.js'
 
 export interface CompiledFilters {
   readonly conditions: readonly Condition[]
@@ -115,7 +115,8 @@ export function rowConditions (table: Table, alias: string, draft: Draft, withDe
 
 /** The request's tenant, cast to the type of the table's `tenant_id`. */
 export function tenantPlaceholder (table: Table, draft: Draft): string {
-  return draft.add(bindTenant, table.columns.get(tenantColumn)!.type)
+  const { type } = table.columns.get(tenantColumn)!
+  return draft.add(tenantBinder(type), type)
 }
 
 /** ` where a and b`, or nothing. */

@@ -2,6 +2,7 @@
 import { hash } from 'node:crypto'
 import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
+import { type PrintedType, printedTypes, unfitTenant } from '../database/tenant-types.js'
 import { failure } from '../errors.js'
 import { maxResultBytes } from '../expressions/result.js'
 import type { Scope } from '../expressions/types.js'
@@ -64,9 +65,25 @@ export class Draft {
 }
 
 /** Binds the tenant of the request; a query on tenants' rows cannot run without one. */
-export const bindTenant: Binder = (scope) => {
+export const bindTenant = ((scope) => {
   if (scope.tenant === null) throw failure('tenantRequired')
   return scope.tenant.id
+}) satisfies Binder
+
+/** For columns of types that read several texts as one value: binds only the id that such a column prints. */
+const printedTenants: ReadonlyMap<string, Binder> = new Map([...printedTypes].map(([type, printed]) => [type, printedTenant(printed)]))
+
+function printedTenant ({ prints, description }: PrintedType): Binder {
+  return (scope) => {
+    const id = bindTenant(scope)
+    if (!prints(id)) throw unfitTenant(description)
+    return id
+  }
+}
+
+/** Binds the tenant of the request to a column `tenant_id` of the type. */
+export function tenantBinder (type: string): Binder {
+  return printedTenants.get(type) ?? bindTenant
 }
 
 /**

@@ -15,7 +15,7 @@ import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { CompiledQuery } from '../../lib/queries/compiled-query.js'
-import { tenantComputed } from '../../lib/queries/context.js'
+import { tenantComputed, writeTypeFault } from '../../lib/queries/context.js'
 import { compileQuery } from '../../lib/queries/index.js'
 import { atInputPointers } from '../../lib/runtime/input-pointers.js'
 import { FaultList, meant } from '../../lib/schema/faults.js'
@@ -59,6 +59,8 @@ export function createPublishing (app: FastifyInstance) {
 
   async function write (publisher: Publisher, table: Table, data: Values): Promise<string> {
     if (table.view) throw viewFault(table)
+    const typeFault = writeTypeFault(table, engine.catalogue)
+    if (typeFault !== undefined) throw invalidInput('/body/table', typeFault, 'type')
     if (isTenantComputed(table)) throw invalidInput('/body/table', tenantComputed(table.name), 'readOnly')
     const tenant = ownerOf(publisher, table)
     const compiled = insertInto(table)

@@ -1,6 +1,7 @@
 /** The watches of connections: from the request of a client until they end. */
 import type { FastifyInstance } from 'fastify'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
+import { checkTenantId } from '../../lib/database/tenant-types.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -124,6 +125,7 @@ export function createWatches ({ app, usage, store, reader, recorder, listed }: 
       if (watched === undefined) throw invalid('/table', 'is not a table that can be watched: `realtime.tables` of the document lists them')
       const permissions = listed[table]?.permissions ?? []
       await requireAllowed(app, identity, permissions)
+      checkTenantId(watched.table, tenant)
       await requireTrigger(table)
       const conditions = await conditionsOf(engine, tenant, watched, request)
       const recording = await record(client, table)

@@ -1,6 +1,7 @@
 /** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
 import type { Catalogue } from '../../database/catalogue.js'
 import { isWatchable } from '../../database/migrations/change-triggers.js'
+import { tenantTypeFault } from '../../database/tenant-types.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { Realtime } from '../../schema/realtime.js'
 import { checkRedisUrl } from './sections.js'
@@ -36,6 +37,8 @@ export function checkWatchedTables ({ tables = {} }: Realtime, catalogue: Catalo
       if (catalogue.partial === true) continue
       faults.add(at, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
     } else if (isWatchable(table)) {
+      const typeFault = tenantTypeFault(table)
+      if (typeFault !== undefined) faults.add(at, typeFault)
       for (const [index, column] of excludeFields.entries()) {
         if (table.columns.has(column)) continue
         faults.add(pointerTo(at, 'excludeFields', index), `the table "${name}" has no column "${column}"`, nearest(column, table.columns.keys()))

@@ -65,6 +65,29 @@ await forEachEngine(t, async (t, engine) => {
   t.equal((await sql`select 1 from notes`.execute(app.db)).rows.length, 2)
 })
 
+await t.test('a seed names each tenant as the database prints its id', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const app = await testServer(t, { routes: [] }, { engine })
+    await sql`create table by_uuid (id integer primary key, tenant_id uuid)`.execute(app.db)
+    await sql`create table by_number (id integer primary key, tenant_id integer)`.execute(app.db)
+    await app.engine.refresh()
+    const folder = t.testdir({})
+    const fill = async (document: object) => {
+      writeFileSync(join(folder, 'seed.json'), JSON.stringify(document))
+      return await (await readSeed(join(folder, 'seed.json'))).fill(app.engine)
+    }
+    await t.rejects(fill({ by_uuid: [{ id: 1, tenant_id: author.toUpperCase() }] }), {
+      message: /seed\.json: \/by_uuid\/0: the "tenant_id" of a row of "by_uuid" must be a UUID in lower case with hyphens$/
+    })
+    await t.rejects(fill({ by_number: [{ id: 1, tenant_id: 7 }, { id: 2, tenant_id: '07' }] }), {
+      message: /\/by_number\/1: the "tenant_id" of a row of "by_number" must be an integer of 32 bits without leading zeros$/
+    })
+    const rowsByUuid = [{ id: 1, tenant_id: author }, { id: 2, tenant_id: null }]
+    t.equal(await fill({ by_uuid: rowsByUuid, by_number: [{ id: 1, tenant_id: 7 }] }), undefined)
+    const { rows } = await sql`select tenant_id::text from by_uuid union select tenant_id::text from by_number order by 1`.execute(app.db)
+    t.strictSame(rows.map((row) => Object.assign({}, row)), [{ tenant_id: '7' }, { tenant_id: author }, { tenant_id: null }])
+  }))
+
 t.test('a SQL file is split into its statements', async (t) => {
   const texts = (text: string) => statementsOf(text).map(({ text, line }) => [line, text])
   t.strictSame(texts(''), [])

@@ -46,6 +46,22 @@ test('the catalogue contains columns, keys and references of tables and views', 
     t.match(tables.get('dear'), { view: true, tenantScoped: true })
   }))
 
+test('the catalogue shows which columns can have different texts that are equal', async (t) => {
+  const { connectionString } = await postgresDatabase(t, {
+    sql: `create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);
+      create domain word as text collate nocase;
+      create table words (id int primary key, own text collate nocase, short varchar(5) collate nocase, word word, many text[] collate nocase, plain text, fixed text collate "C");
+      create view seen as select id, own from words`
+  })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
+  const loose = (table: string) => {
+    const columns = [...engine.catalogue.tables.get(table)?.columns.values() ?? []]
+    return columns.filter(({ nondeterministic }) => nondeterministic === true).map(({ name }) => name)
+  }
+  t.strictSame(loose('words'), ['own', 'short', 'word', 'many'])
+  t.strictSame(loose('seen'), ['own'])
+})
+
 test('the catalogue shows which tables inherit, also indirectly', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(
