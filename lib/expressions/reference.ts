@@ -98,7 +98,7 @@ function collectUse ({ source, path: [first, second] }: Reference, uses: PartUse
 export function compileReader (reference: Reference): Reader {
   const { source, path } = reference
   if (source === 'now') return now
-  if (source === 'uuid') return () => randomUUID()
+  if (source === 'uuid') return ({ newId = randomUUID }) => newId()
   if (source === 'secret') return secretReader(reference)
   if (source === 'env') throw new Error('a setting is a constant, which has no reader')
   const root = roots[source]

@@ -50,6 +50,8 @@ export interface Scope {
   readonly trace?: TraceContext | null
   /** The number of webhooks that led to the request. Default: 0. */
   readonly depth?: number
+  /** The values of `uuid()`. Default: random ones. */
+  readonly newId?: () => string
   /** The network address of a caller without a tenant. Long work then counts for this address. Default: it counts for the server. */
   readonly ip?: string | undefined
 }

@@ -1,5 +1,5 @@
 /** Failures of Firestore as errors of the catalogue. Its texts name the project and documents: they are the `cause`, for the log. */
-import { failure, TenantryError } from '../errors.js'
+import { failure, isFailure, TenantryError } from '../errors.js'
 
 const retryAfter = { 'retry-after': '1' }
 
@@ -22,6 +22,17 @@ class IndexMissing extends Error {
     super('Firestore has no index for a query', { cause })
     this.name = 'IndexMissing'
     this.link = /https:\/\/console\.(?:firebase|cloud)\.google\.com\/\S+/.exec(cause.message)?.[0]
+  }
+}
+
+/** The cause of an error after a commit was sent: its writes may have been made, or may be made later. */
+class UnknownOutcome extends Error {
+  readonly settled: Promise<void>
+
+  constructor (cause: unknown, settled: Promise<void>) {
+    super('the writes may have been made in Firestore, or may be made later', { cause })
+    this.name = 'UnknownOutcome'
+    this.settled = settled
   }
 }
 
@@ -72,6 +83,18 @@ export function firestoreBusy (): TenantryError {
 
 export function firestoreUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
+}
+
+/** The error of an operation that has sent a commit. `done` settles when the client no longer tries it. */
+export function afterCommit (error: unknown, done: Promise<unknown>): unknown {
+  if (!isFailure(error, 'databaseUnavailable')) return error
+  return firestoreUnavailable(new UnknownOutcome(error.cause, done.then(() => {}, () => {})))
+}
+
+/** For an error after which the writes of a request may have been made: resolves when they are no longer tried. null for other errors. */
+export function lateWrites (error: unknown): Promise<void> | null {
+  const cause: unknown = error instanceof TenantryError ? error.cause : undefined
+  return cause instanceof UnknownOutcome ? cause.settled : null
 }
 
 /** The error with the link to its index, for administrators of the platform; other errors unchanged. */

@@ -1,11 +1,10 @@
 /** The operations of one transaction. Firestore requires all reads first, so writes wait until the work is done; later reads see them. */
-import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { failure } from '../errors.js'
 import { firestoreUnavailable } from './failures.js'
 import { type CollectionPlace, documentPath } from './paths.js'
 import { pageText, type PageTexts, type Reader, textOf, Texts } from './read.js'
-import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
+import type { Creation, DocumentOperation, DocumentSession, PageOperation } from './types.js'
 import type { Fields, Values } from './values.js'
 
 /** The writes that one transaction makes together. */
@@ -21,26 +20,34 @@ export interface SessionParts {
   readonly maxResultBytes: number
 }
 
+/** One try of a transaction. */
+interface Try {
+  /** Whether the caller got a response already. */
+  readonly isOver: () => boolean
+  /** A new id, which is the same in every try. */
+  readonly newId: () => string
+}
+
 type Write = (transaction: Sdk.Transaction) => void
 
 export class TransactionSession implements DocumentSession {
   readonly #parts: SessionParts
   readonly #transaction: Sdk.Transaction
-  readonly #isOver: () => boolean
+  readonly #try: Try
   /** Documents in their new state; null for missing ones. */
   readonly #known = new Map<string, Fields | null>()
   readonly #writes: Write[] = []
 
-  /** `isOver`: whether the caller got a response already. */
-  constructor (parts: SessionParts, transaction: Sdk.Transaction, isOver: () => boolean) {
+  constructor (parts: SessionParts, transaction: Sdk.Transaction, own: Try) {
     this.#parts = parts
     this.#transaction = transaction
-    this.#isOver = isOver
+    this.#try = own
   }
 
-  /** Passes the writes to the transaction, which commits them next. */
-  finish (): void {
+  /** Passes the writes to the transaction, which commits them next. Returns whether there are any. */
+  finish (): boolean {
     for (const write of this.#writes) write(this.#transaction)
+    return this.#writes.length > 0
   }
 
   async text (operation: DocumentOperation): Promise<string | null> {
@@ -81,19 +88,20 @@ export class TransactionSession implements DocumentSession {
     }
   }
 
-  #create ({ place, shape, id, documents, many }: Extract<DocumentOperation, { kind: 'create' }>): string {
+  #create ({ place, shape, id, isNew = id === null, documents, many }: Creation): string {
     const { client, values, maxResultBytes } = this.#parts
     const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
-      const own = id ?? randomUUID()
+      const own = id ?? this.#try.newId()
       const path = documentPath(place, own)
       if ((this.#known.get(path) ?? null) !== null) throw failure('conflict', { message: 'A document with this id already exists' })
       const reference = client.doc(path)
-      const isGone = this.#known.has(path)
+      // A document that the transaction deletes still exists when its writes begin. One with a new id exists if an earlier try was
+      // committed.
+      const mayExist = isNew || this.#known.has(path)
       this.#write(path, fields, (transaction) => {
         const encoded = values.encode(fields, place)
-        // A document that the transaction deletes still exists when its writes begin.
-        if (isGone) transaction.set(reference, encoded)
+        if (mayExist) transaction.set(reference, encoded)
         else transaction.create(reference, encoded)
       })
       texts.add(textOf({ id: own, fields }, shape))
@@ -126,7 +134,7 @@ export class TransactionSession implements DocumentSession {
     const fieldMask = reader.fieldsOf(operation)
     const references = docs.map(({ ref }) => ref)
     for (let from = 0; from < references.length; from += atOnce) {
-      if (this.#isOver()) throw firestoreUnavailable()
+      if (this.#try.isOver()) throw firestoreUnavailable()
       const part = references.slice(from, from + atOnce)
       yield * await this.#transaction.getAll(...part, ...fieldMask === null ? [] : [{ fieldMask }])
     }

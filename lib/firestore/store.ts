@@ -3,11 +3,12 @@ import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { createTenantLimiter } from '../concurrency/tenant-limiter.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
-import { firestoreBusy, firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
+import { afterCommit, firestoreBusy, firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
 import { documentPath, rootOf } from './paths.js'
 import { pageText, type PageTexts, textOf, Texts } from './read.js'
+import { repeatableIds } from './repeatable-ids.js'
 import { maxWrites, type SessionParts, TransactionSession } from './session.js'
-import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
+import type { Creation, DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 
 // An operation can have a result of `maxResultBytes` in memory.
 const maxOfTenant = 10 // running operations
@@ -22,13 +23,21 @@ interface StoreParts extends SessionParts {
   readonly timeoutMs: number
 }
 
+/** The state of one operation, for the operation and its time limit. */
+interface Progress {
+  /** The caller got a response already. */
+  isOver: boolean
+  /** A commit was sent. If its response is lost, the writes may have been made. */
+  hasSent: boolean
+}
+
 export function createFirestore (parts: StoreParts): DocumentStore {
   const { client, values, reader, timeoutMs, maxResultBytes } = parts
 
-  async function run (operation: DocumentOperation, isOver: () => boolean): Promise<string | null> {
+  async function run (operation: DocumentOperation, progress: Progress): Promise<string | null> {
     const { place, shape } = operation
-    if (operation.kind === 'query') return page(operation, isOver)
-    if (operation.kind === 'create') return create(operation)
+    if (operation.kind === 'query') return page(operation, progress)
+    if (operation.kind === 'create') return create(operation, progress)
     const { id } = operation
     if (id === null) return null
     const reference = client.doc(documentPath(place, id))
@@ -38,9 +47,11 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         return data === undefined ? null : textOf({ id, fields: values.decode(data, place) }, shape)
       }
       case 'set':
+        progress.hasSent = true
         await reference.set(values.encode(operation.fields, place))
         return textOf({ id, fields: operation.fields }, shape)
       case 'delete':
+        progress.hasSent = true
         try {
           await reference.delete({ exists: true })
         } catch (error) {
@@ -50,41 +61,44 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         return '{"success":true}'
       case 'merge':
       case 'update':
-        return inTransaction((session) => session.text(operation), () => false)
+        return inTransaction((session) => session.text(operation), progress)
     }
   }
 
-  async function create (operation: Extract<DocumentOperation, { kind: 'create' }>): Promise<string> {
-    const { place, shape, id, documents, many } = operation
+  async function create ({ place, shape, id, isNew = id === null, documents, many }: Creation, progress: Progress): Promise<string> {
     const [first] = documents
+    progress.hasSent = true
     if (!many && first !== undefined) {
       const own = id ?? randomUUID()
-      await client.doc(documentPath(place, own)).create(values.encode(first, place))
+      const reference = client.doc(documentPath(place, own))
+      const encoded = values.encode(first, place)
+      // The client repeats a commit whose response was lost, and a repeated `create` would find its own document.
+      await (isNew ? reference.set(encoded) : reference.create(encoded))
       return textOf({ id: own, fields: first }, shape)
     }
     const batch = client.batch()
     const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
       const own = randomUUID()
-      batch.create(client.doc(documentPath(place, own)), values.encode(fields, place))
+      batch.set(client.doc(documentPath(place, own)), values.encode(fields, place))
       texts.add(textOf({ id: own, fields }, shape))
     }
     if (documents.length > 0) await batch.commit()
     return `{"data":[${texts.list.join(',')}]}`
   }
 
-  function page (operation: PageOperation, isOver: () => boolean): Promise<string> {
+  function page (operation: PageOperation, progress: Progress): Promise<string> {
     const count = async () => (await reader.query(operation).count().get()).data().count
-    return pageText(operation, maxResultBytes, (found) => stream(operation, found, isOver), count)
+    return pageText(operation, maxResultBytes, (found) => stream(operation, found, progress), count)
   }
 
   /** One document at a time, so that a too large page ends before it is in memory. */
-  function stream (operation: PageOperation, found: PageTexts, isOver: () => boolean): Promise<void> {
+  function stream (operation: PageOperation, found: PageTexts, progress: Progress): Promise<void> {
     const documents = reader.page(operation).stream()
     return new Promise((resolve, reject) => {
       documents.on('data', (document: Sdk.QueryDocumentSnapshot) => {
         try {
-          if (isOver()) throw firestoreUnavailable()
+          if (progress.isOver) throw firestoreUnavailable()
           found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
         } catch (error) {
           documents.pause()
@@ -97,14 +111,16 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     })
   }
 
-  function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, isOver: () => boolean): Promise<Result> {
+  function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, progress: Progress): Promise<Result> {
+    const isOver = () => progress.isOver
+    const idsOfTry = repeatableIds()
     return client.runTransaction(async (transaction) => {
       if (isOver()) throw firestoreUnavailable()
-      const session = new TransactionSession(parts, transaction, isOver)
+      const session = new TransactionSession(parts, transaction, { isOver, newId: idsOfTry() })
       const result = await work(session)
       // The caller got a response already.
       if (isOver()) throw firestoreUnavailable()
-      session.finish()
+      if (session.finish()) progress.hasSent = true
       return result
     })
   }
@@ -119,17 +135,17 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   const running = new Set<Promise<unknown>>()
 
   /** The client keeps trying after that time. */
-  async function timely<Result> (ms: number, work: (isOver: () => boolean) => Promise<Result>): Promise<Result> {
-    let isOver = false
-    const done = work(() => isOver)
+  async function timely<Result> (ms: number, work: (progress: Progress) => Promise<Result>): Promise<Result> {
+    const progress = { isOver: false, hasSent: false }
+    const done = work(progress)
     running.add(done)
     done.then(() => running.delete(done), () => running.delete(done))
     try {
-      isOver = !await settlesWithin(done, ms)
-      if (isOver) throw firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`))
+      progress.isOver = !await settlesWithin(done, ms)
+      if (progress.isOver) throw firestoreUnavailable(new Error(`Firestore took more than ${ms} ms`))
       return await done
     } catch (error) {
-      throw translate(error)
+      throw progress.hasSent ? afterCommit(translate(error), done) : translate(error)
     }
   }
 
@@ -138,9 +154,9 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   return {
     isDefault: parts.isDefault,
     sharedCollections: parts.sharedCollections,
-    text: (operation) => places.run(operation.place.owner, () => timely(timeoutMs, (isOver) => run(operation, isOver))),
+    text: (operation) => places.run(operation.place.owner, () => timely(timeoutMs, (progress) => run(operation, progress))),
     transaction: (tenant, work) =>
-      places.run(tenant, () => timely(timeoutMs * transactionTimes, (isOver) => inTransaction(work, isOver))),
+      places.run(tenant, () => timely(timeoutMs * transactionTimes, (progress) => inTransaction(work, progress))),
     async erase (tenant, mayErase) {
       await eraseBelow(rootOf(tenant), { client, mayErase, step: (work) => timely(timeoutMs, work) })
     },

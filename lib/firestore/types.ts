@@ -54,6 +54,17 @@ interface One extends Common {
 
 type Fields = Readonly<Record<string, unknown>>
 
+export interface Creation extends Common {
+  readonly kind: 'create'
+  /** null: each document gets a new id. */
+  readonly id: string | null
+  /** The id contains a new UUID, so no document has it. */
+  readonly isNew?: boolean
+  readonly documents: readonly Fields[]
+  /** The result is a list. */
+  readonly many: boolean
+}
+
 export interface PageOperation extends Common {
   readonly kind: 'query'
   /** null: nothing can match. */
@@ -71,8 +82,7 @@ export interface PageOperation extends Common {
 export type DocumentOperation =
   | PageOperation
   | One & { readonly kind: 'get' | 'delete' }
-  /** With new ids if `id` is null; `many`: the result is a list. */
-  | One & { readonly kind: 'create', readonly documents: readonly Fields[], readonly many: boolean }
+  | Creation
   | One & { readonly kind: 'set' | 'merge' | 'update', readonly fields: Fields }
 
 /** The operations of one request, single or in a transaction. */
@@ -87,7 +97,8 @@ export interface DocumentStore extends DocumentSession {
   readonly sharedCollections: ReadonlySet<string>
   /**
    * Runs the work in one transaction of the tenant: its writes are made together when it resolves, and none when it rejects. If another
-   * request changed its reads, it runs again, up to four times more. Its reads see its own writes of documents by id.
+   * request changed its reads, or the response of its commit was lost, it runs again, up to four times more. Its reads see its own writes
+   * of documents by id.
    */
   transaction<Result>(tenant: Owner, work: (session: DocumentSession) => Promise<Result>): Promise<Result>
   /** Removes the tenant's documents, in batches, while `mayErase` before each is true. After a failure, another call continues. */

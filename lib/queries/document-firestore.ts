@@ -1,4 +1,5 @@
 /** Compiles document queries to Firestore requests, as plain data. The tenant is a part of the path. */
+import { randomUUID } from 'node:crypto'
 import type { Scope } from '../expressions/types.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
 import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
@@ -145,7 +146,13 @@ function bindWrite (
   common: { place: CollectionPlace, shape: Shape },
   scope: Scope
 ): BoundOperation {
-  const { documents, many, id } = input.read(scope)
+  const drawn: string[] = []
+  const newId = () => {
+    const uuid = (scope.newId ?? randomUUID)()
+    drawn.push(uuid)
+    return uuid
+  }
+  const { documents, many, id } = input.read({ ...scope, newId })
   if (documents.length > maxBatch) throw invalidInput('/body', `must contain at most ${maxBatch} documents`, 'maxItems')
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
   if (unfit.length > 0) throw refuse(unfit)
@@ -154,7 +161,8 @@ function bindWrite (
     throw invalidInput(documentId?.path ?? '/docId', `the id of a document ${pathSegmentRule}`, 'pattern')
   }
   if (operation === 'create' || operation === 'add') {
-    return { operation: { ...common, kind: 'create', id, documents, many }, resultKind: many ? 'records' : 'record' }
+    const isNew = id === null || drawn.some((uuid) => id.includes(uuid))
+    return { operation: { ...common, kind: 'create', id, isNew, documents, many }, resultKind: many ? 'records' : 'record' }
   }
   const [fields = {}] = documents
   const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'

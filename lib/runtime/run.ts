@@ -5,20 +5,22 @@ import type { CompiledRoute } from '../compiler/route.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
 import { failure, isFailure } from '../errors.js'
-import { expressionFaults, type PlaceOf } from '../expressions/condition.js'
+import type { PlaceOf } from '../expressions/condition.js'
 import { formOf, maxResultBytes, type ResultKind } from '../expressions/result.js'
 import type { Scope } from '../expressions/types.js'
-import { withIndexLink } from '../firestore/failures.js'
+import { lateWrites, withIndexLink } from '../firestore/failures.js'
+import { repeatableIds } from '../firestore/repeatable-ids.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
 import type { RouteReply } from '../http/route-reply.js'
 import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import type { BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery } from '../queries/compiled-query.js'
-import { inTransaction, inTurn, longResult, type Turns, unrefused, yielderOf } from './computing.js'
+import { inTransaction, inTurn, longResult, type Turns, unrefused } from './computing.js'
 import type { Once } from './idempotency.js'
 import { atInputPointers } from './input-pointers.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
+import { type LastCall, runIntegrations } from './run-integrations.js'
 import type { Calls, RouteServices } from './services.js'
 import { statementsOf } from './statements.js'
 
@@ -36,8 +38,12 @@ export function runRoute (route: CompiledRoute, databases: Databases, scope: Sco
   if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller)
   const written = () => cache.invalidate(tenantOrPlatform(scope.tenant), route.writes)
   return run(route, databases, scope, caller, written).catch(async (error: unknown) => {
-    // The connection was lost, but the database may have committed.
-    if (isFailure(error, 'databaseUnavailable')) await written()
+    // The connection was lost, but the database may have committed. After other errors, Firestore may have: its client repeats a commit
+    // whose response was lost, and the repetition may find no document, a conflict or another version.
+    if (isFailure(error, 'databaseUnavailable') || route.firestore === 'writes') await written()
+    lateWrites(error)?.then(written).catch((err: unknown) => {
+      caller.log.warn({ err, tenant: scope.tenant?.id ?? null }, 'cached responses may be outdated after a late write to Firestore')
+    })
     throw error
   })
 }
@@ -122,13 +128,25 @@ async function runOnFirestore (
   route.expansionGuards?.response?.(scope, 0)
   held?.requireRoom()
   if (form !== null) await engine.transaction({ ...options, isWanted }, form.complete)
-  const result = route.queries.length > 1 || guard !== undefined
-    ? await firestore.transaction(tenantOrPlatform(scope.tenant), async (documents) => {
+  const idsOfTry = repeatableIds()
+  const write = async (): Promise<Result> => {
+    if (route.queries.length === 1 && guard === undefined) {
+      return await runQueries(route, scope, { sql, documents: firestore, held, turns: unrefused })
+    }
+    return await firestore.transaction(tenantOrPlatform(scope.tenant), async (documents) => {
       const stores = { sql, documents, held, turns: inTransaction }
       if (guard !== undefined) await guard.check(stores)
-      return runQueries(route, scope, stores)
+      return runQueries(route, { ...scope, newId: idsOfTry() }, stores)
     })
-    : await runQueries(route, scope, { sql, documents: firestore, held, turns: unrefused })
+  }
+  let result
+  try {
+    result = await write()
+  } catch (error) {
+    // A repetition would make it a second time.
+    if (lateWrites(error) !== null) once?.wroteOutside()
+    throw error
+  }
   once?.wroteOutside()
   form?.keep()
   if (written !== undefined) await written()
@@ -157,11 +175,6 @@ export interface Stores {
   /** Set if results wait for a further query or call, or those of a write for a turn. */
   readonly held?: HeldResults | undefined
   readonly turns: Turns
-}
-
-interface LastCall {
-  readonly key: string
-  readonly result: unknown
 }
 
 /** The JSON text of the queries or calls, and its kind. */
@@ -297,7 +310,7 @@ export interface Guard {
 }
 
 /** The needs of a request, besides its scope, to run queries and calls. */
-interface Caller {
+export interface Caller {
   /** null if the plugin is not registered; no route makes calls then. */
   readonly integrations: () => Calls | null
   readonly log: FastifyBaseLogger
@@ -315,36 +328,4 @@ interface Caller {
   readonly held?: HeldResults | undefined
   /** Receives the one record that the route created, as JSON text, before the response is sent. */
   readonly created?: ((record: string) => void) | undefined
-}
-
-/**
- * Runs the calls in order and puts their results in the scope; the result of a skipped call is null. Resolves with the last call
- * that ran, or null. The first error of `integrations.run`, or `answerTooLarge`, rejects and stops the remaining calls.
- */
-async function runIntegrations (
-  route: CompiledRoute,
-  scope: Scope,
-  { integrations, log, placeOf, held }: Caller
-): Promise<LastCall | null> {
-  let last: LastCall | null = null
-  for (const { key, condition, call, expansionGuard } of route.integrations) {
-    if (condition !== null) {
-      const yielder = yielderOf(scope)
-      if (yielder.shouldYield()) await yielder.yield()
-      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
-      yielder.done()
-      if (!holds) {
-        scope.results[key] = null
-        continue
-      }
-    }
-    const runner = integrations()
-    if (runner === null) throw new Error('the plugin integrations is not registered')
-    expansionGuard?.(scope, Infinity)
-    held?.requireRoom()
-    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), held, log })
-    scope.results[key] = result
-    last = { key, result }
-  }
-  return last
 }

@@ -5,6 +5,7 @@
 import { randomBytes } from 'node:crypto'
 import { FirestoreServer } from '@firestore-emulator/server'
 import type { Test } from 'tap'
+import { gate } from './gate.js'
 
 export interface TestFirestore {
   /** `host:port` */
@@ -37,6 +38,55 @@ export async function firestoreServer (t: Test): Promise<TestFirestore> {
   const { host, stop } = await startEmulator()
   t.teardown(stop)
   return { emulatorHost: host, projectId, isComplete: isGoogle, stop }
+}
+
+/** An emulator from npm whose requests a test disturbs. */
+export interface FaultyFirestore extends TestFirestore {
+  /** The next commit is made, and answered with the error of this gRPC code. */
+  loseResponse(code: number): void
+  /** Requests of the method wait until the returned function is called. */
+  hold(method: 'Commit' | 'RunQuery'): () => void
+}
+
+type Respond = (error: { readonly code: number, readonly details: string } | null, ...values: unknown[]) => void
+type Handler = (call: unknown, respond: Respond) => void
+
+export async function faultyFirestore (t: Test): Promise<FaultyFirestore> {
+  const server = new FirestoreServer()
+  const port = await listenLocally(server)
+  t.teardown(() => server.stop())
+  const handlers: Map<string, { func: Handler }> = Reflect.get(Reflect.get(server, 'server'), 'handlers')
+  const disturb = (method: string, disturbed: (handle: Handler) => Handler): void => {
+    const handler = handlers.get(`/google.firestore.v1.Firestore/${method}`)
+    if (handler === undefined) throw new Error(`the emulator has no method ${method}`)
+    handler.func = disturbed(handler.func)
+  }
+  let lost: number | null = null
+  disturb('Commit', (commit) => (call, respond) => {
+    commit(call, (error, ...values) => {
+      const code = lost
+      if (error !== null || code === null) return respond(error, ...values)
+      lost = null
+      respond({ code, details: 'the connection was lost after the commit' })
+    })
+  })
+  return {
+    emulatorHost: `127.0.0.1:${port}`,
+    projectId: `test-${randomBytes(8).toString('hex')}`,
+    isComplete: false,
+    stop: () => server.stop(),
+    loseResponse (code) {
+      lost = code
+    },
+    hold (method) {
+      const held = gate()
+      disturb(method, (handle) => async (call, respond) => {
+        await held.opened
+        handle(call, respond)
+      })
+      return held.open
+    }
+  }
 }
 
 /** The emulator would listen on every interface, so this sets the address in its gRPC server. */

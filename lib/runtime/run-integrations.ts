@@ -1,0 +1,45 @@
+/** Runs the calls of a route to other services. */
+import type { CompiledRoute } from '../compiler/route.js'
+import { expressionFaults } from '../expressions/condition.js'
+import type { Scope } from '../expressions/types.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
+import { yielderOf } from './computing.js'
+import type { Caller } from './run.js'
+
+/** A call that has ended. */
+export interface LastCall {
+  readonly key: string
+  readonly result: unknown
+}
+
+/**
+ * Runs the calls in order and puts their results in the scope; the result of a skipped call is null. Resolves with the last call
+ * that ran, or null. The first error of `integrations.run`, or `answerTooLarge`, rejects and stops the remaining calls.
+ */
+export async function runIntegrations (
+  route: CompiledRoute,
+  scope: Scope,
+  { integrations, log, placeOf, held }: Caller
+): Promise<LastCall | null> {
+  let last: LastCall | null = null
+  for (const { key, condition, call, expansionGuard } of route.integrations) {
+    if (condition !== null) {
+      const yielder = yielderOf(scope)
+      if (yielder.shouldYield()) await yielder.yield()
+      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
+      yielder.done()
+      if (!holds) {
+        scope.results[key] = null
+        continue
+      }
+    }
+    const runner = integrations()
+    if (runner === null) throw new Error('the plugin integrations is not registered')
+    expansionGuard?.(scope, Infinity)
+    held?.requireRoom()
+    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), held, log })
+    scope.results[key] = result
+    last = { key, result }
+  }
+  return last
+}
