@@ -57,6 +57,8 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
         if (numUpdatedRows === 0n) throw failure('conflict')
         return size
       } catch (error) {
+        // The size may be committed although the response was lost. If it is not, the object is deleted with the upload.
+        if (isFailure(error, 'databaseUnavailable')) throw error
         await drop(tenant, file, id).catch(() => {})
         if (isFailure(error, 'conflict')) {
           throw failure('stateConflict', { message: 'Another request has sent these bytes, or has ended the upload: retrieve the offset again' })

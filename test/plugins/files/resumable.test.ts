@@ -11,28 +11,16 @@ import { createLocalStore } from '../../../lib/files/local.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createFileParts } from '../../../plugins/files/parts.js'
-import { createRemoval } from '../../../plugins/files/removal.js'
-import { createFileStore } from '../../../plugins/files/store.js'
 import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { refused, type Reply } from '../../http/caller.js'
+import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
 import { half, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
+import { announce, octets, offsetOf, removalOf, send, urlOf, version } from './tus.js'
 
-const version = { 'tus-resumable': '1.0.0' }
-const octets = { ...version, 'content-type': 'application/offset+octet-stream' }
 const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
-const encoded = (metadata: Record<string, string>): string =>
-  Object.entries(metadata).map(([key, value]) => `${key} ${Buffer.from(value).toString('base64')}`).join(',')
-const announce = (user: User, size: number, metadata: Record<string, string> = { filename: 'a.txt', filetype: 'text/plain' }) =>
-  user.ask('POST /files/resumable', { headers: { ...version, 'upload-length': String(size), 'upload-metadata': encoded(metadata) } })
-const send = (user: User, url: string, offset: number, body: string | Buffer) =>
-  user.ask(`PATCH ${url}`, { headers: { ...octets, 'upload-offset': String(offset) }, body })
-const offsetOf = async (user: User, url: string): Promise<string> =>
-  String((await user.ask(`HEAD ${url}`, { headers: version })).headers['upload-offset'])
-const urlOf = ({ headers }: Reply): string => String(headers['location'])
 
 /** Uploads with the client until it is done, or until the given number of bytes were sent. */
 async function upload (
@@ -72,24 +60,6 @@ async function openTwo (t: Test) {
   const [app] = servers
   if (one === undefined || other === undefined) throw new Error('there are two servers')
   return { app, one, other, folder }
-}
-
-/** The removal of files, and the parts of uploads, on a store of objects. */
-function removalOf (app: FastifyInstance, objects: ObjectStore) {
-  const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
-  const parts = createFileParts(objects, dbFor)
-  const removal = createRemoval({
-    objects,
-    store: createFileStore(app.db, dbFor),
-    parts,
-    transforms: { deleteObjects: async () => {} },
-    dbFor,
-    usage: () => app.usage,
-    emitter: () => null,
-    now: Date.now,
-    log: app.log
-  })
-  return { parts, removal }
 }
 
 test('an interrupted upload is resumed on another instance', async (t) => {
