@@ -3,10 +3,10 @@ import type { FileStatus } from '../../lib/database/files-table.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { writeDeleted } from './events.js'
 import type { FileParts } from './parts.js'
-import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
+import { type ExpiredFile, type FileKey, keyOf, uploadKeyOf } from './store.js'
 import { longestTurn, sweepRound } from './sweep-turns.js'
 import type { Transforms } from './transforms.js'
-import type { StoredFile, Uploader } from './types.js'
+import type { Uploader } from './types.js'
 import type { UploadParts } from './uploads.js'
 
 const perPage = 100 // rows in one read
@@ -58,8 +58,12 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     if (id !== null) await purge(tenant, id)
   }
 
-  function warn ({ tenant, id }: Pick<StoredFile, 'tenant' | 'id'>, err: unknown): void {
+  function warn ({ tenant, id }: FileKey, err: unknown): void {
     log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
+  }
+
+  function warnOfParts ({ tenant, id }: FileKey, err: unknown): void {
+    log.warn({ err, tenant, file: id }, 'the parts of a complete upload could not be deleted; a later sweep tries again')
   }
 
   /** Returns whether another round should follow. */
@@ -90,6 +94,22 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     })
   }
 
+  /** Deletes the parts that were left when an upload became complete. Returns whether another round should follow. */
+  async function removeParts (signal: AbortSignal | undefined): Promise<boolean> {
+    let after: FileKey | undefined
+    return await sweepRound({
+      async next (skipped) {
+        const complete = await store.completeWithParts(after, skipped, perPage)
+        after = complete.at(-1)
+        return complete
+      },
+      work: (row) => parts.remove(row.tenant, row.id),
+      failed: warnOfParts,
+      turnMs,
+      signal
+    })
+  }
+
   return {
     drop,
 
@@ -103,12 +123,13 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       return true
     },
 
-    /** Removes expired files, uploads whose process ended, and the objects of removed files. Ends early at the signal. */
+    /** Removes expired files, uploads whose process ended, and the objects that are no longer needed. Ends early at the signal. */
     async sweep (signal?: AbortSignal): Promise<void> {
       for (let isMore = true; isMore;) {
         const leftExpired = await removeExpired(signal)
         const leftRemoved = await purgeRemoved(signal)
-        isMore = leftExpired || leftRemoved
+        const leftParts = await removeParts(signal)
+        isMore = leftExpired || leftRemoved || leftParts
       }
     },
 

@@ -33,7 +33,7 @@ export interface ResumableCall {
   readonly path: string
 }
 
-interface ResumableParts extends Pick<UploadParts, 'objects' | 'store' | 'now'> {
+interface ResumableParts extends Pick<UploadParts, 'objects' | 'store' | 'now' | 'log'> {
   readonly uploads: Uploads
   readonly removal: Removal
   readonly parts: FileParts
@@ -65,7 +65,7 @@ export function createResumable (parts: ResumableParts): Resumable {
 }
 
 async function createServer (
-  { objects, store, now, uploads, removal, parts, buckets }: ResumableParts,
+  { objects, store, now, uploads, removal, parts, buckets, log }: ResumableParts,
   calls: WeakMap<Request, ResumableCall>,
   writes: Writes
 ): Promise<Server> {
@@ -122,7 +122,9 @@ async function createServer (
       await objects.delete(keyOf(tenant, id))
       throw unknown()
     }
-    await parts.remove(tenant, id)
+    await parts.remove(tenant, id).catch((err: unknown) => {
+      log.warn({ err, tenant, file: id }, 'the parts of a complete upload could not be deleted; the sweep deletes them')
+    })
   }
 
   /** The store for @tus/server, which identifies uploads by id alone: here, `<tenant>/<id>`. */

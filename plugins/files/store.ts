@@ -21,8 +21,10 @@ export interface NewFile extends Omit<StoredFile, 'sha256' | 'scan'> {
   readonly uploadUntil?: Date | null
 }
 
+export type FileKey = Pick<StoredFile, 'tenant' | 'id'>
+
 /** An expired row. */
-export interface ExpiredFile extends Pick<StoredFile, 'tenant' | 'id'> {
+export interface ExpiredFile extends FileKey {
   readonly status: FileStatus
   /** As text, which keeps all digits. */
   readonly expires: string
@@ -167,12 +169,23 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       return rows
     },
 
+    /** Complete uploads after `after` that still have parts, except those of the tenants `without`. */
+    async completeWithParts (after: FileKey | undefined, without: readonly Owner[], limit: number): Promise<FileKey[]> {
+      const rest = after === undefined ? sql`true` : sql`(f.tenant_id, f.id) > (${after.tenant}, ${after.id}::uuid)`
+      const { rows } = await sql<FileKey>`select f.tenant_id as tenant, f.id
+        from (select distinct tenant_id, file_id from tenantry.file_parts) p
+        join tenantry.files f on f.tenant_id = p.tenant_id and f.id = p.file_id
+        where f.status in ('quarantined', 'ready') and f.tenant_id <> all(${without}::text[]) and ${rest}
+        order by f.tenant_id, f.id limit ${limit}`.execute(db)
+      return rows
+    },
+
     /**
      * Claims removed rows, except those of the tenants `without`. This server deletes their objects; other servers see the rows again after
      * `until`.
      */
-    async claimRemoved (at: Date, until: Date, without: readonly Owner[], limit: number): Promise<Pick<ExpiredFile, 'tenant' | 'id'>[]> {
-      const { rows } = await sql<Pick<ExpiredFile, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
+    async claimRemoved (at: Date, until: Date, without: readonly Owner[], limit: number): Promise<FileKey[]> {
+      const { rows } = await sql<FileKey>`update tenantry.files f set expires_at = ${until}
         from (select tenant_id, id from tenantry.files
           where expires_at <= ${at} and status = 'removed' and tenant_id <> all(${without}::text[])
           order by expires_at limit ${limit} for update skip locked) e
