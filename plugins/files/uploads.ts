@@ -9,6 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Kysely } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { markClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import { admitsType } from '../../lib/files/rules.js'
@@ -159,6 +160,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
           depth: by.depth ?? 0
         })
         await hold.settle(size, transaction)
+        if (by.actor.claim !== undefined) await markClaim(transaction, by.actor.claim)
       })
     } catch (error) {
       await hold.release()

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine } from '../../helpers/postgres.js'
@@ -60,6 +61,21 @@ test('a request whose response is sent in slices is executed once', async (t) =>
   t.ok(first.text.length > 600_000)
   t.match(await send(), { status: 409, text: /TENANTRY_IDEMPOTENCY_ANSWER_LOST/ })
   t.equal(calls, 1)
+})
+
+test('an announced file whose response was lost is not announced again, and its storage is booked once', async (t) => {
+  const app = await testServer(t, { files: { path: t.testdir() } }, { tenants })
+  const acme = caller(t, app, { token: tokenOf('acme') })
+  // Responses cannot be stored, as if the process died before.
+  await sql`create function lost() returns trigger language plpgsql as $$ begin raise 'lost'; end $$`.execute(app.db)
+  await sql`create trigger lost before update on tenantry.idempotency_keys for each row when (new.state = 'answered') execute function lost()`
+    .execute(app.db)
+  const announced = { body: { name: 'a.txt', contentType: 'text/plain', size: 5 }, ...under('announced') }
+  t.equal((await acme('POST /files/presign', announced)).status, 201)
+  await pass(app, 121)
+  refused(t, await acme('POST /files/presign', announced), 409, 'IDEMPOTENCY_ANSWER_LOST')
+  t.equal((await app.db.selectFrom('tenantry.files').select('id').execute()).length, 1)
+  t.equal((await app.usage.summary('acme')).storage_bytes, 5)
 })
 
 test('a request repeated with its key is executed once', (t) =>
