@@ -13,7 +13,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { hourMs } from '../../lib/time/spans.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { emitFile, writeInfected } from './events.js'
-import { fileOrNull, keyOf } from './store.js'
+import { dueIn, fileOrNull, keyOf, spanOf } from './store.js'
 import type { StoredFile } from './types.js'
 
 const maxScans = 4 // scans of a process; clamd has ten threads by default
@@ -161,11 +161,6 @@ export function scannerAddress (text: string): ScannerAddress {
 }
 
 const table = 'tenantry.files'
-
-/** Uses the database's clock, because servers' clocks may differ. */
-const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
-
-const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
 
 export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const updateUnsettled = (db: Kysely<SystemTables>, tenant: Owner, id: string) =>

@@ -16,11 +16,13 @@ import type { Bucket, Buckets } from './buckets.js'
 import { exactly, Intake } from './intake.js'
 import type { Removal } from './removal.js'
 import type { ContentQuery } from './schemas.js'
-import { keyOf, uploadKeyOf } from './store.js'
+import { dueIn, keyOf, uploadKeyOf } from './store.js'
 import type { FileScan, StoredFile, Uploader } from './types.js'
 import { type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
-const receivingMs = dayMs // for an upload in progress
+const leaseMs = 600_000 // ms without a renewal, after which the process of an upload counts as ended
+const renewMs = 60_000
+const longestUpload = dayMs // of a request to a URL of the store
 const waiting: FileScan = { status: 'waiting', signature: null }
 
 interface SignedUploadParts extends Pick<UploadParts, 'objects' | 'store' | 'now' | 'log'> {
@@ -37,6 +39,25 @@ interface SignedUploadParts extends Pick<UploadParts, 'objects' | 'store' | 'now
 
 export function createSignedUploads (parts: SignedUploadParts) {
   const { objects, store, tenants, uploads, removal, buckets, signer, prefix, seconds, now, log } = parts
+
+  /**
+   * Renews the lease of an upload while its bytes arrive. Without renewals the sweep removes it. No other request may take it over, since
+   * a process that only hung would replace the bytes later.
+   */
+  function keepReceiving (tenant: Owner, id: string): () => Promise<void> {
+    let renewed: Promise<unknown> = Promise.resolve()
+    const timer = setInterval(() => {
+      renewed = renewed.then(() => store.move(tenant, id, 'receiving', 'receiving', dueIn(leaseMs))).catch((err: unknown) => {
+        log.warn({ err, tenant, file: id }, 'the lease of an upload could not be renewed')
+      })
+    }, renewMs)
+    return async () => {
+      clearInterval(timer)
+      // A late renewal would replace the expiry that is set next.
+      await renewed
+    }
+  }
+
   return {
     /**
      * Announces a file. `url` is a path of this server, or a URL of the store. Rejects with `fileTooLarge`, `planLimit`,
@@ -50,7 +71,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
       if (remote === null && signer === null) throw failure('signingNotConfigured')
       const expiresAt = new Date(expires * 1000)
       // A request of the last moment may still bring bytes long afterwards.
-      const uploadUntil = remote === null ? null : new Date(expiresAt.getTime() + receivingMs)
+      const uploadUntil = remote === null ? null : new Date(expiresAt.getTime() + longestUpload)
       await uploads.announce(tenant, described, { id, contentType, size, expiresAt, uploadUntil }, by)
       const announced = { id, method: 'PUT' as const, expiresAt }
       if (remote !== null) return { ...announced, url: remote.url, headers: { ...remote.headers } }
@@ -82,12 +103,13 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const found = await store.findUpload(tenant, id)
       if (found === null) throw failure('urlSignatureInvalid')
       await uploads.inPlace(tenant, async () => {
-        if (!await store.move(tenant, id, 'pending', 'receiving', new Date(now() + receivingMs))) {
+        if (!await store.move(tenant, id, 'pending', 'receiving', dueIn(leaseMs))) {
           throw failure('stateConflict', { message: 'The content of this file has already been uploaded, or is being uploaded' })
         }
         const intake = new Intake({ ...exactly(size, wrongSize), declaredType: undefined, judge: () => {} })
+        const endLease = keepReceiving(tenant, id)
         try {
-          await transfer(bytes(), intake, (stream) => objects.put(keyOf(tenant, id), stream, found.file.contentType))
+          await transfer(bytes(), intake, (stream) => objects.put(keyOf(tenant, id), stream, found.file.contentType)).finally(endLease)
         } catch (error) {
           await store.move(tenant, id, 'receiving', 'pending', new Date(expires * 1000)).catch(() => {})
           throw error

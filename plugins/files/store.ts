@@ -1,5 +1,5 @@
 /** The SQL of files, and the keys of their objects. */
-import { type Kysely, type Selectable, sql } from 'kysely'
+import { type Kysely, type RawBuilder, type Selectable, sql } from 'kysely'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { hasTenant, lockTenant } from '../../lib/database/tenant-lock.js'
@@ -105,11 +105,11 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /**
-     * Moves an upload from one state to another. Returns false if it was not in the first state, or has expired. Without `expiresAt` it
+     * Moves an upload from one state to another. Returns false if it was not in the first state, or has expired. Without `expires` it
      * expires as before.
      */
-    async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expiresAt?: Date): Promise<boolean> {
-      const row = await dbFor(tenant).updateTable(table).set({ status: to, ...expiresAt !== undefined && { expires_at: expiresAt } })
+    async move (tenant: Owner, id: string, from: FileStatus, to: FileStatus, expires?: Date | RawBuilder<Date>): Promise<boolean> {
+      const row = await dbFor(tenant).updateTable(table).set({ status: to, ...expires !== undefined && { expires_at: expires } })
         .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', from).where(notExpired).returning('id')
         .executeTakeFirst()
       return row !== undefined
@@ -197,6 +197,11 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 
 /** The next sweep removes expired files. */
 const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
+
+export const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
+
+/** Uses the database's clock, because servers' clocks may differ. */
+export const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
 
 /** The columns that both a new and a complete upload set. */
 function columnsOf (file: Omit<StoredFile, 'sha256'>) {

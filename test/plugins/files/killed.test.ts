@@ -1,8 +1,10 @@
-/** Processes that are killed with SIGKILL while they remove files or create images. */
+/** Processes that are killed with SIGKILL while they receive or remove files, or create images. */
+import { request } from 'node:http'
 import { sql } from 'kysely'
 import pg from 'pg'
 import sharp from 'sharp'
 import { type Test, test } from 'tap'
+import { createLocalStore } from '../../../lib/files/local.js'
 import { startInstance } from '../../helpers/instances.js'
 import { advisoryWaits } from '../../helpers/locks.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
@@ -11,7 +13,9 @@ import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
+import { refused } from '../../http/caller.js'
 import { file, onDisk, plans, rows, storage, userOf } from './app.js'
+import { removalOf } from './tus.js'
 
 const ada = () => bearer({ sub: 'ada', tenant_id: 'acme' })
 const nothing = { booked: 0, reserved: 0, shown: 0 }
@@ -50,6 +54,31 @@ test('files of a deleted row are removed by another server if the first is kille
   t.equal((await user.ask(`GET /files/${String(body['id'])}`)).status, 404)
   await until('nothing remains', async () => (await objects(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
   t.same(await storage(app, 'acme'), nothing)
+})
+
+test('the storage of an upload to a signed URL is given back soon if its process is killed', async (t) => {
+  const { engine, folder, query, document, start } = await open(t, {})
+  const killed = await start()
+  await query("insert into tenantry.tenants (id, name, plan) values ('acme', 'acme', 'large')")
+  const { body: { id, url } } = await killed.user.ask('POST /files/presign', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 10 })
+  })
+  const sending = request(`${killed.address}${String(url)}`, { method: 'PUT', headers: { 'content-length': '10' } }).on('error', () => {})
+  sending.write('hello')
+  const statuses = async () => (await query('select status from tenantry.files')).map(({ status }) => status)
+  await until('the bytes arrive', async () => (await statuses())[0] === 'receiving')
+  await killed.stop('SIGKILL')
+
+  const app = await testServer(t, document, { engine })
+  const user = userOf(t, await listen(app), ada())
+  const repeat = () => user.ask(`PUT ${String(url)}`, { body: 'helloworld' })
+  refused(t, await repeat(), 409, 'STATE_CONFLICT', 'the process may still run')
+  await sql`update tenantry.files set expires_at = expires_at - interval '10 minutes'`.execute(app.db)
+  refused(t, await repeat(), 403, 'URL_SIGNATURE_INVALID')
+  refused(t, await user.ask(`POST /files/${String(id)}/confirm`), 404, 'NOT_FOUND')
+  await removalOf(app, createLocalStore(folder)).removal.sweep()
+  t.same([await statuses(), await storage(app, 'acme')], [[], nothing])
 })
 
 test('a process killed during an image leaves no object without a row, and no storage', async (t) => {

@@ -1,5 +1,6 @@
 /** Signed URLs, for uploads and downloads. */
 import { Readable } from 'node:stream'
+import { mock } from 'node:test'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { failure } from '../../../lib/errors.js'
@@ -158,6 +159,35 @@ test('a file that is confirmed before its upload has ended stays', async (t) => 
   mirrored.open()
   t.equal((await sent).status, 200)
   t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'hello')
+})
+
+test('the time of an upload to a signed URL is extended while it runs', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const [begun, released] = [gate(), gate()]
+  const store: ObjectStore = {
+    ...disk,
+    async put (key, bytes, type) {
+      begun.open()
+      await released.opened
+      return await disk.put(key, bytes, type)
+    }
+  }
+  const { app } = await testApp(t, { plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const { id, url, expiresAt } = (await announce(ada, {})).body
+  const expiry = async () => (await app.db.selectFrom('tenantry.files').select('expires_at').executeTakeFirst())?.expires_at
+  mock.timers.enable({ apis: ['setInterval'] })
+  t.teardown(() => mock.timers.reset())
+  const sent = ada.ask(`PUT ${String(url)}`, { body: 'hello' })
+  await begun.opened
+  await sql`update tenantry.files set expires_at = now() + interval '5 minutes'`.execute(app.db)
+  const first = await expiry()
+  mock.timers.tick(60_000)
+  await until('its time is extended', async () => Number(await expiry()) > Number(first))
+  released.open()
+  t.equal((await sent).status, 200)
+  t.equal((await expiry())?.toISOString(), expiresAt, 'the time for the confirmation is that of the announcement')
+  t.equal((await ada.ask(`POST /files/${String(id)}/confirm`)).status, 200)
 })
 
 /** A store that signs URLs, on the disk. */
