@@ -8,7 +8,7 @@ import { createServer } from 'node:http'
 import { chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 
-const timeout = 120_000 // ms, as in test/helpers/until.ts
+const patience = 120_000 // ms for the start and for each wait of a page, on a busy machine
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
 /** Opens pages, each with its own storage and caches. The browser ends with the test. */
@@ -21,11 +21,12 @@ export async function startChromium (t: Test): Promise<(url: string) => Promise<
     throw new Error('chromium is missing')
   }
   // Chromium's sandbox refuses to run as root, the usual user in containers.
-  const browser = await chromium.launch({ executablePath, timeout, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : []
+  const browser = await chromium.launch({ executablePath, args, timeout: patience })
   t.teardown(() => browser.close())
   return async (url) => {
     const context = await browser.newContext()
-    context.setDefaultTimeout(timeout)
+    context.setDefaultTimeout(patience)
     const page = await context.newPage()
     await page.goto(url)
     return page

@@ -9,7 +9,7 @@ import { freePort } from './free-port.js'
 /** A text that the scanner detects as malware. */
 export const malware = 'tenantry-test-malware'
 
-const startTime = 30_000 // ms until clamd accepts connections
+const startTime = 120_000 // ms until clamd accepts connections, on a busy machine
 
 /**
  * Starts clamd, or restarts it on the same port. It ends with the test.

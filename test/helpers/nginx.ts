@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 
-const startTime = 10_000 // ms until nginx accepts connections
+const startTime = 60_000 // ms until nginx accepts connections, on a busy machine
 
 /** Starts nginx with the given content of the `http` block. Resolves when it accepts connections on the port. It ends with the test. */
 export async function startNginx (t: Test, http: string, port: number): Promise<void> {

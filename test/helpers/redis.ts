@@ -13,7 +13,7 @@ import type { Test } from 'tap'
 import { freePort } from './free-port.js'
 
 const installCommand = 'apt-get install redis-server'
-const startTime = 10_000 // ms until a started server responds
+const startTime = 60_000 // ms until a started server responds, on a busy machine
 
 export interface TestRedis {
   /** `redis://127.0.0.1:<port>` */

@@ -15,7 +15,7 @@ import { daemonFolder, skipMissing, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 
 const run = promisify(execFile)
-const startTime = 60_000 // ms until Swift accepts requests
+const startTime = 120_000 // ms until Swift accepts requests, on a busy machine
 const rings = ['account', 'container', 'object'] as const
 
 export interface Swift extends S3 {

@@ -9,8 +9,8 @@ import { freePort } from '../free-port.js'
 import type { Binaries } from './binaries.js'
 import { prepareBinaries } from './binaries.js'
 
-/** Milliseconds until a server that has not started counts as failed. A busy machine takes some seconds. */
-const startTimeoutMs = 60_000
+/** Milliseconds until a server that has not started counts as failed. A busy machine takes many seconds. */
+const startTimeoutMs = 120_000
 const retryMs = 50
 
 /** Linux's folder for files in memory. A database has a thousand small files, which take ten times as long to copy on a disk. */

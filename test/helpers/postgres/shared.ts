@@ -14,8 +14,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { programArguments, root } from '../typescript.js'
 import { findNativeFolder } from './binaries.js'
 
-/** Milliseconds to wait for a server that this or another process starts. */
-const startTimeoutMs = 90_000
+/** Milliseconds to wait for a server that this or another process starts, half of them for one start on a busy machine. */
+const startTimeoutMs = 150_000
 const pollMs = 50
 
 // One server for each user and working copy, with its compiled copies: two clones on one machine have separate servers.
