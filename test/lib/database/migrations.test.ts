@@ -322,12 +322,13 @@ test('an index may take longer to build than the transactions of its role', asyn
   const holder = new pg.Client({ connectionString })
   await holder.connect()
   await holder.query("begin; insert into notes values (1, 'x')")
-  await query(`alter database ${name} set transaction_timeout = '1s'`)
   const engine = await openEngine(t, {
     provider: 'postgres',
     postgres: { connectionString },
     tables: { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, indexes: [['title']] } }
   })
+  // For the sessions of the migration. The engine has opened its own, whose transactions may take longer on a busy machine.
+  await query(`alter database ${name} set transaction_timeout = '1s'`)
   const [applied] = await Promise.all([engine.migration.apply(), holder.query('select pg_sleep(1.2); commit')])
   t.equal(applied.at(-1), nameAfterSystem('alter_notes'))
   await holder.end()
