@@ -165,7 +165,7 @@ test('Location of created records', (t) =>
 
 test('Location under a prefix', async (t) => {
   const engine = await postgresSection(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, tables, migrate: 'auto' })
   await app.register(auth, { jwt: { secret: testSecret } })

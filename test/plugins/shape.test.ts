@@ -168,7 +168,7 @@ t.test('a wrong option fails the registration with its name', async (t) => {
 })
 
 t.test('braces in a setting are not a template', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await t.resolves(async () => await app.register(auth, { jwt: { secret: `{{${testSecret}}}\${` } }))
   const postgres = { connectionString: 'postgres://shop:a}}{{b@127.0.0.1:1/shop' }
@@ -186,7 +186,7 @@ t.test('a plugin names itself when the app has its route already', async (t) => 
 })
 
 t.test('the database migrates declared tables in memory without further options', async (t) => {
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } } } })
   t.ok(app.engine.catalogue.tables.has('notes'))

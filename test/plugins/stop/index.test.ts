@@ -12,6 +12,8 @@ import queue from '../../../plugins/queue/index.js'
 import stop, { serverOptions, type StopOptions } from '../../../plugins/stop/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
+const pluginTimeout = 2000 // ms; Fastify's own timeouts must not interrupt a drain that takes longer
+
 interface Reply {
   readonly status: number | undefined
   readonly connection: string | undefined
@@ -39,8 +41,7 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   const finished = new Promise<void>((resolve) => {
     finish = resolve
   })
-  // Shorter than a drain may take: Fastify's own timeouts must not interrupt it.
-  const app = Fastify({ ...serverOptions, pluginTimeout: 200 })
+  const app = Fastify({ ...serverOptions, pluginTimeout })
   app.register(conventions, { root: true })
   app.register(stop, options)
   app.addHook('onClose', async () => {
@@ -110,7 +111,7 @@ t.test('during a stop, requests in flight finish, new ones get 503, and resource
 })
 
 t.test('a request that does not finish in time is aborted', async (t) => {
-  const { app, events, entered, get } = await start(t, { timeoutMs: 400 })
+  const { app, events, entered, get } = await start(t, { timeoutMs: pluginTimeout + 500 })
   const cut = t.rejects(get('/slow'), { code: 'ECONNRESET' })
   await entered
   await app.close()
@@ -119,10 +120,16 @@ t.test('a request that does not finish in time is aborted', async (t) => {
 })
 
 t.test('work that ends when running requests have little time left gives them a response', async (t) => {
-  const { app, entered, finish, get } = await start(t, { timeoutMs: 1000 })
+  const timeoutMs = 600_000
+  const { app, entered, finish, get } = await start(t, { timeoutMs })
   app.stopping.ending.addEventListener('abort', finish)
   const slow = get('/slow')
   await entered
+  const begin = globalThis.setTimeout
+  t.intercept(globalThis, 'setTimeout', {
+    // Nine tenths of the time are over at once.
+    value: (work: () => void, ms?: number) => begin(work, ms === 0.9 * timeoutMs ? 0 : ms)
+  })
   await app.close()
   t.match(await slow, { status: 200, body: '{"done":true}' })
 })
@@ -259,7 +266,7 @@ t.test('resources of a running job close after it, even if registered later; the
   const finished = new Promise<void>((resolve) => {
     finish = resolve
   })
-  const app = Fastify(serverOptions)
+  const app = Fastify({ ...serverOptions, pluginTimeout: 0 })
   app.register(stop)
   app.register(database, { provider: 'postgres', postgres: { connectionString } })
   app.register(queue, { routes: false, workers: 1 })
@@ -290,7 +297,7 @@ t.test('resources of a running job close after it, even if registered later; the
 
 t.test('work that waits for an unresponsive database is aborted at the deadline', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = Fastify()
+  const app = Fastify({ pluginTimeout: 0 })
   app.register(stop, { timeoutMs: 100 })
   app.register(database, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 600_000 } } })
   let written: unknown
