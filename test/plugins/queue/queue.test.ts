@@ -314,7 +314,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await change(`insert into tenantry_queue.job (name, data, state, completed_on, keep_until)
       select 'jobs', json_build_object('tenant', 'a', 'task', task, 'data', '{}'::json), state::tenantry_queue.job_state, now() - age::interval, now() + keep::interval
       from (values ('old', 'completed', '26 hours', '1 day'), ('new', 'completed', '24 hours', '1 day'), ('cancelled', 'cancelled', '26 hours', '1 day'), ('failed', 'failed', '13 days', '1 day'),
-        ('long', 'failed', '15 days', '1 day'), ('nobody', 'created', null, '-1 second'), ('waiting', 'created', null, '1 second')) as rows (task, state, age, keep)`)
+        ('long', 'failed', '15 days', '1 day'), ('nobody', 'created', null, '-1 second'), ('waiting', 'created', null, '1 minute')) as rows (task, state, age, keep)`)
     t.equal(await createJobStore(app.db).sweep(), true)
     t.same(
       await run(
