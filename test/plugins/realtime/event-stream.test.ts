@@ -114,8 +114,9 @@ test('Last-Event-ID is a position of the caller\'s own tenant, and nothing else'
 test('a stream that nginx ends before its first change continues with the changes since it began', async (t) => {
   const { origin, ask } = await open(t)
   const port = await freePort()
-  // As by default, nginx buffers responses and speaks HTTP/1.0 with the server. It ends streams that are silent for a second.
-  await startNginx(t, `server { listen 127.0.0.1:${port}; location / { proxy_pass ${origin}; proxy_read_timeout 1s; } }`, port)
+  // As by default, nginx buffers responses and speaks HTTP/1.0 with the server. It ends streams that are silent for four seconds, in which
+  // a busy machine must respond.
+  await startNginx(t, `server { listen 127.0.0.1:${port}; location / { proxy_pass ${origin}; proxy_read_timeout 4s; } }`, port)
   const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
   const cutOff = await stream(`http://127.0.0.1:${port}`, 'watch=notes&watch=notes%3Fdone%3Dtrue&room=a', headers)
   const text = await cutOff.end()
