@@ -3,6 +3,7 @@ import { type Test, test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller } from '../../http/caller.js'
 import { save } from '../../http/tenants/world.js'
 import type { CacheSection } from '../cache/stores.js'
@@ -76,10 +77,7 @@ async function look (ask: Ask, path: string): Promise<[unknown, unknown]> {
 
 /** Until it is stored: no response waits for that. */
 async function kept (ask: Ask, path: string): Promise<void> {
-  const end = performance.now() + 5000
-  while ((await look(ask, path))[0] !== 'HIT') {
-    if (performance.now() > end) throw new Error(`${path} is never cached`)
-  }
+  await until(`${path} is cached`, async () => (await look(ask, path))[0] === 'HIT')
 }
 
 async function serves (t: Test, section: CacheSection): Promise<void> {

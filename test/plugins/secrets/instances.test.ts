@@ -10,6 +10,7 @@ import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { fakeClock } from '../../helpers/clock.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { open, valuesOf } from './app.js'
 
 const [one, two, three] = [
@@ -107,13 +108,12 @@ test('a rekey moves every value, including previous ones and one that a server w
       .execute()
     rekeying = rekeySecrets(before.db, cipher)
     // Limited to this database and the rekey's update, since other tests run on the same server.
-    for (let waiting = false, end = Date.now() + 30_000; !waiting;) {
-      if (Date.now() > end) throw new Error('the rekey did not start to wait for the row')
+    await until('the rekey waits for the row', async () => {
       const { rows } =
         await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update "tenantry"."secrets"%'`
           .execute(before.db)
-      waiting = rows.length > 0
-    }
+      return rows.length > 0
+    })
   })
   const result = await rekeying
   t.match(result, { moved: 122, unreadable: { length: 0 }, unfinished: false })
