@@ -15,7 +15,7 @@ import { type Group, type LoadedGroup, sortPlugins } from '../../lib/plugin/grou
 import { type Assembly, assemblyOf, groups } from '../../lib/server.js'
 import { type Ask, caller } from '../http/caller.js'
 import { scanLog } from './log-scan.js'
-import { postgresSection } from './postgres.js'
+import { patientPool, postgresSection } from './postgres.js'
 import { addTenants, closeWithTest, testDocument, testEnv, type TestTenant } from './server.js'
 import { signToken, type TokenClaims } from './tokens.js'
 
@@ -73,10 +73,11 @@ export async function testApp (
   await before?.(app)
   await app
   const entries = await entriesOf(app, plugins)
-  const section = entries.some(({ order }) => order.name === 'database') ? engine ?? await postgresSection(t) : {}
+  const section: TestEngine = entries.some(({ order }) => order.name === 'database') ? engine ?? await postgresSection(t) : {}
   // After the database is created, so that the app closes before it is dropped.
   closeWithTest(t, app)
-  const database = { provider: undefined, embedded: undefined, ...section, ...plugins.database }
+  const postgres = section.postgres && { ...section.postgres, pool: patientPool(section.postgres.pool) }
+  const database = { provider: undefined, embedded: undefined, ...section, postgres, ...plugins.database }
   const changes: Readonly<Record<string, object>> = { ...plugins, database }
   const assembly = assemblyOf(checkConfig(testDocument({}), { env: testEnv }), testEnv)
   for (const { order: { name }, register } of entries) {

@@ -60,13 +60,14 @@ export interface TestServer {
 
 /** The section `database` of a document. */
 export type DatabaseSection =
-  | {
-    provider: 'postgres',
-    postgres: { connectionString: string, pool?: { max?: number, acquireTimeoutMs?: number, statementTimeoutMs?: number } }
-  }
+  | { provider: 'postgres', postgres: { connectionString: string, pool?: Pool } }
   | { provider: 'embedded' }
 
-const acquireTimeoutMs = 60_000 // ms; the default of 5 s is too short on a busy machine while many requests wait for a connection
+interface Pool {
+  max?: number
+  acquireTimeoutMs?: number
+  statementTimeoutMs?: number
+}
 
 const ownerRole = 'tenantry_owner'
 
@@ -112,10 +113,15 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
   }
 }
 
+/** The default of `acquireTimeoutMs`, 5 s, is too short on a busy machine while many requests wait for a connection. */
+export function patientPool (pool: Pool = {}): Pool {
+  return { acquireTimeoutMs: 60_000, ...pool }
+}
+
 /** The `database` section for a new database. The embedded engine takes a second of CPU time to start. */
 export async function postgresSection (t: Test, options: DatabaseOptions = {}): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t, options)
-  return { provider: 'postgres', postgres: { connectionString, pool: { acquireTimeoutMs } } }
+  return { provider: 'postgres', postgres: { connectionString, pool: patientPool() } }
 }
 
 export interface EngineOptions extends DatabaseOptions {

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/configuration/index.js'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretOfRequest, secretsOfExchange, secretText, secretToken } from './log-scan.js'
-import { type DatabaseSection, postgresSection } from './postgres.js'
+import { type DatabaseSection, patientPool, postgresSection } from './postgres.js'
 import { testSecret } from './tokens.js'
 
 /** The master key for the tests' secrets: 32 bytes, base64. */
@@ -82,7 +82,7 @@ export async function testServers (
 /** The complete document, for tests that call `createServer` or `checkConfig` themselves. */
 export function testDocument (document: TestDocument, engine: DatabaseSection = { provider: 'embedded' }): ConfigInput {
   const database = engine.provider === 'postgres'
-    ? { databaseProvider: engine.provider, postgres: engine.postgres }
+    ? { databaseProvider: engine.provider, postgres: { ...engine.postgres, pool: patientPool(engine.postgres.pool) } }
     : { databaseProvider: engine.provider }
   return { ...database, jwt: { secret: testSecret }, rateLimit: { enabled: false }, routes: [], ...document }
 }
