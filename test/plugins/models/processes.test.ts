@@ -8,7 +8,7 @@ import { agentOf, ask, begin, chunk, plans, wireProvider } from './app.js'
 
 test(
   'two processes together admit as many calls as the plan allows, and one books the reservations of a killed one',
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async (t) => {
     const { connectionString, query } = await postgresDatabase(t)
     const wire = await wireProvider(t, (response) => {

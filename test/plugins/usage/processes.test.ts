@@ -10,7 +10,7 @@ import { smallPlans } from './app.js'
 
 test(
   "two processes together admit the plan's amount; a kill loses only the last second of API calls, a stop nothing",
-  { timeout: 120_000 },
+  { timeout: 240_000 },
   async (t) => {
     const { connectionString, query } = await postgresDatabase(t)
     const document = testDocument({ plans: smallPlans, rateLimit: { enabled: false } }, {
