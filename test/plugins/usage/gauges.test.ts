@@ -53,12 +53,12 @@ test("servers count together; a dead one's gauges drop out, and return with it",
 
   t.equal(await admitted(t, Array.from({ length: 5 }, () => here.usage.take('acme', 'connections'))), 5)
   const connections = async () => (await there.usage.report('acme')).usage.websocket.connections.current
-  const silent = await instanceSilentFor(here, 28)
+  const silent = await instanceSilentFor(here, 25)
   await sql`insert into tenantry.usage_gauges (instance_id, tenant_id, gauge, value, written) values (${silent}::uuid, 'acme', 'connections', 2, 1)`
     .execute(here.db)
   t.equal(await connections(), 7)
   t.equal(await admitted(t, [here.usage.take('acme', 'connections')]), 0)
-  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '3 seconds' where id = ${silent}::uuid`.execute(here.db)
+  await sql`update tenantry.usage_instances set seen_at = seen_at - interval '6 seconds' where id = ${silent}::uuid`.execute(here.db)
   t.equal(await connections(), 5, 'silent for 31 s')
   t.equal(
     await admitted(t, [
