@@ -11,10 +11,10 @@ test('a client is refused messages beyond the bytes of its tenant, and another t
   const [sender, member, other] = [await connect('acme'), await connect('acme'), await connect('globex')]
   for (const client of [sender, member, other]) await client.ask({ type: 'join', room: 'a' })
   const send = (client: typeof sender, bytes: number) => client.ask({ type: 'message', room: 'a', data: 'x'.repeat(bytes) })
-  let sent = 0
-  let response = await send(sender, 60_000)
-  for (; response['type'] === 'ack'; sent++) response = await send(sender, 60_000)
-  t.match(response, { type: 'error', status: 429, code: 'TENANTRY_RATE_LIMITED', retryAfter: 1, message: /256 KB of room messages per second/ })
+  // All at once: on a busy machine a message and its response may take so long that the next one is allowed again.
+  const responses = await Promise.all(Array.from({ length: 200 }, () => send(sender, 60_000)))
+  const sent = responses.filter(({ type }) => type === 'ack').length
+  t.match(responses.find(({ type }) => type !== 'ack'), { type: 'error', status: 429, code: 'TENANTRY_RATE_LIMITED', retryAfter: 1, message: /256 KB of room messages per second/ })
   t.ok(sent >= 69, '4 MB at once')
   t.match(await send(other, 60_000), { type: 'ack' })
   t.match(await sender.ask({ type: 'ping' }), { type: 'pong' }, 'the connection stays')
