@@ -6,6 +6,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { callOf, connectorsOf, scopeOf } from './app.js'
 
@@ -170,13 +171,13 @@ test('integrations', async (t) => {
     const call = callOf(connectorsOf([{ name: 'slow', baseUrl: silent.origin, actions }]), 'slow', 'get')
     const run = async (options: Partial<Parameters<FastifyInstance['integrations']['run']>[2]>) =>
       await app.integrations.run(call, await scopeOf(app, 'globex', { id: '1' }), { tenant: tenantRef('globex'), log: app.log, ...options })
-    await t.rejects(run({ timeoutMs: 100 }), { code: 'TENANTRY_PROVIDER_TIMEOUT', extras: { integration: 'slow', action: 'get' } })
     const ending = new AbortController()
     const ended = run({ signal: ending.signal })
     ended.catch(() => {})
-    while (silent.requests.length < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    await until('the service has the request', () => silent.requests.length === 1)
     ending.abort(new Error('the run was canceled'))
     await t.rejects(ended, { message: 'the run was canceled' })
+    await t.rejects(run({ timeoutMs: 100 }), { code: 'TENANTRY_PROVIDER_TIMEOUT', extras: { integration: 'slow', action: 'get' } })
     const busy = await remote(t, (_request, response) => {
       response.writeHead(503).end()
     })
