@@ -82,7 +82,7 @@ test('a server whose clock is five minutes ahead delays no schedule, and buys no
   const plan = { body: { targetPlan: 'pro', billingCycle: 'monthly' } }
   world.forget()
   // Delays the first upgrade until the second one arrives.
-  world.misfortune({ status: 429, retryAfter: 1 })
+  world.misfortune({ status: 429, retryAfter: 2 })
   const first = acme('POST /billing/upgrade', plan)
   await until('the first upgrade is running', () => world.calls.length > 0)
   refused(t, await acmeAhead('POST /billing/upgrade', plan), 409, 'CONFLICT')

@@ -282,7 +282,7 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
 async function outlasts (t: Test, { world, as, query }: Opened): Promise<void> {
   const places = () => query("select from tenantry.attempts where kind = 'billing.upgrade' and tenant_id = 'first'")
   // The 429 delays the upgrade until its place has another owner.
-  world.misfortune({ status: 429, retryAfter: 1 })
+  world.misfortune({ status: 429, retryAfter: 2 })
   const slow = as('first')('POST /billing/upgrade', upgradeTo('pro'))
   await until('it has its place', async () => (await places()).length === 1)
   await query("update tenantry.attempts set ends_at = now() + interval '50 s' where kind = 'billing.upgrade'")
