@@ -172,7 +172,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   const hears = await receiver(t)
   const engine = await postgresSection(t)
   const { as, tell, forward } = await open(t, engine, {
-    timeoutMs: 2000, // in which a busy machine must deliver
+    timeoutMs: 5000, // in which a busy machine must deliver
     tenants: {
       acme: [to(hears), { name: 'inside', url: 'http://127.0.0.2:9/', events }, { name: 'gone', url: 'https://{{secret:none}}/', events }]
     }
@@ -181,7 +181,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   const responses: readonly (readonly [string, Receiver['respond'], object])[] = [
     ['an error', fails(500), { lastStatus: 500, lastError: /error/ }],
     ['a redirect', fails(302, { location: `${hears.origin}/elsewhere` }), { lastStatus: 302, lastError: /redirect/ }],
-    ['nothing', () => {}, { lastStatus: null, lastError: /no response within 2 s/ }],
+    ['nothing', () => {}, { lastStatus: null, lastError: /no response within 5 s/ }],
     ['six megabytes', (_request, response) => {
       response.end(Buffer.alloc(6_291_456))
     }, { lastStatus: null, lastError: /too large/ }],
