@@ -1,10 +1,10 @@
 /** PDF files for tests, written by hand. */
 import { execFileSync } from 'node:child_process'
-import { deflateSync } from 'node:zlib'
+import { constants, deflateRawSync, deflateSync } from 'node:zlib'
 
 export interface PdfOptions {
-  /** Compresses the content. Default: false. */
-  readonly deflate?: boolean
+  /** Compresses the content. Default: false. `done`: it is compressed already. */
+  readonly deflate?: boolean | 'done'
   readonly pages?: number
   /** Default: Helvetica. */
   readonly font?: string
@@ -20,14 +20,14 @@ export function pdfOf (
   content: string | Buffer,
   { deflate = false, pages = 1, font = '<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>' }: PdfOptions = {}
 ): Buffer {
-  const data = deflate ? deflateSync(content) : Buffer.from(content)
+  const data = deflate === true ? deflateSync(content) : Buffer.from(content)
   const kids = Array.from({ length: pages }, (_, index) => `${index + 5} 0 R`)
   const objects: (string | Buffer)[] = [
     '<</Type/Catalog/Pages 2 0 R>>',
     `<</Type/Pages/Count ${pages}/Kids[${kids.join(' ')}]>>`,
     font,
     Buffer.concat([
-      Buffer.from(`<</Length ${data.length}${deflate ? '/Filter/FlateDecode' : ''}>>stream\n`),
+      Buffer.from(`<</Length ${data.length}${deflate === false ? '' : '/Filter/FlateDecode'}>>stream\n`),
       data,
       Buffer.from('\nendstream')
     ]),
@@ -49,6 +49,18 @@ export function pdfOf (
     )
   )
   return Buffer.concat(parts)
+}
+
+/** So many million spaces, compressed for `deflate: 'done'`. It compresses the first million, since all of them would take seconds. */
+export function deflatedSpaces (millions: number): Buffer {
+  const million = deflateRawSync(Buffer.alloc(1_000_000, ' '), { finishFlush: constants.Z_FULL_FLUSH })
+  const header = Buffer.of(0x78, 0x9c)
+  const end = Buffer.of(3, 0) // an empty last block
+  const count = BigInt(millions) * 1_000_000n
+  const checksum = Buffer.alloc(4)
+  checksum.writeUInt16BE(Number((count + 32n * count * (count + 1n) / 2n) % 65_521n), 0)
+  checksum.writeUInt16BE(Number((1n + 32n * count) % 65_521n), 2)
+  return Buffer.concat([header, ...Array.from({ length: millions }, () => million), end, checksum])
 }
 
 /** Page content with the given lines. */
