@@ -7,6 +7,7 @@ import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
+import { allowLongCalls } from '../helpers/long-calls.js'
 import { holdInPause } from '../helpers/pauses.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
@@ -61,6 +62,7 @@ test('results that wait for a slow service are bounded for a tenant, and others 
       }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
+  allowLongCalls(t, app)
   const [ofA, ofB] = ['a', 'b'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
   if (ofA === undefined || ofB === undefined) throw new Error('two callers')
   const memory = app.engine.resultMemory
@@ -109,7 +111,7 @@ test('results that wait for a slow service are bounded for a tenant, and others 
 
 test('bodies of calls that wait for another try are bounded for a tenant, and others are served', async (t) => {
   const limiting = await remote(t, (_request, response) => {
-    response.writeHead(429, { 'retry-after': '5' }).end()
+    response.writeHead(429, { 'retry-after': '300' }).end()
   })
   const text = 'x'.repeat(800_000)
   const app = await testServer(t, {
@@ -121,6 +123,7 @@ test('bodies of calls that wait for another try are bounded for a tenant, and ot
     }],
     routes: [{ path: '/send', method: 'post', requireAuth: true, integrations: [{ type: 'limiting', action: 'put', params: '{{body}}' }] }]
   }, { tenants: ['a', 'b'] })
+  const endCalls = allowLongCalls(t, app)
   const send = (tenant: string, body: object) => caller(t, app, { token: signToken({ tenant_id: tenant }) })('POST /send', { body })
   const waiting = Array.from({ length: 4 }, () => send('a', { text }))
   await until('four calls of 16 MB wait', () => limiting.requests.length === 4)
@@ -128,8 +131,8 @@ test('bodies of calls that wait for another try are bounded for a tenant, and ot
   t.equal(limiting.requests.length, 4, 'it was not made')
   waiting.push(send('b', { text }), send('b', { text }))
   await until('calls of another tenant are made', () => limiting.requests.length >= 6)
-  await app.close()
-  await Promise.all(waiting)
+  endCalls()
+  for (const { status } of await Promise.all(waiting)) t.equal(status, 504)
 })
 
 test('responses of other services that wait for a turn are bounded for a tenant, and further calls are not made', async (t) => {
@@ -149,6 +152,7 @@ test('responses of other services that wait for a turn are bounded for a tenant,
       integrations: [{ type: 'http', action: 'request', params: { url: slow.origin } }]
     }]
   }, { tenants: ['busy', 'other'] })
+  allowLongCalls(t, app)
   const [busy, other] = ['busy', 'other'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
   if (busy === undefined || other === undefined) throw new Error('two callers')
   const waiting = () => turns.yielder('tenant busy').waiting
