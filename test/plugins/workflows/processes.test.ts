@@ -16,7 +16,8 @@ import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 
-const steps = Array.from({ length: 10 }, (_, index) => `step-${index + 1}`)
+// Each is one more process.
+const steps = Array.from({ length: 6 }, (_, index) => `step-${index + 1}`)
 const calls = steps.filter((_, index) => index % 2 === 0)
 const writes = steps.filter((_, index) => index % 2 === 1)
 
@@ -33,7 +34,7 @@ function documentOf (origin: string): TestDocument {
     tables,
     customIntegrations: [{ name: 'counter', baseUrl: origin, actions: { count: { method: 'POST', path: '/count/{{params.step}}' } } }],
     workflows: [{
-      id: 'ten',
+      id: 'six',
       webhookOnComplete: `${origin}/done`,
       steps: steps.map((id) =>
         calls.includes(id)
@@ -94,7 +95,7 @@ async function isKilled (t: Test): Promise<void> {
     blockers.set(id, client)
   }
 
-  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
+  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'six' } })
   const startWorker = () =>
     startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   const keyOf = (step: string) => `${String(workflowId)}:${step}`
@@ -119,7 +120,7 @@ async function isKilled (t: Test): Promise<void> {
   await startWorker()
   const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
   await until('the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
-  t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
+  t.match(await status(), { status: 'completed', result: { title: 'step-6' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
   t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose response was lost is repeated once, with the same key')
   t.same(
     (await run('select title from notes')).map(({ title }) => title).toSorted(),
@@ -131,7 +132,7 @@ async function isKilled (t: Test): Promise<void> {
   for (const { headers, body } of callbacks) {
     t.match(new Webhook(String(secret)).verify(body, headers), {
       type: 'workflow.completed',
-      data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } }
+      data: { workflowId, workflow: 'six', status: 'completed', result: { title: 'step-6' } }
     })
   }
   t.equal(new Set(callbacks.map(({ headers }) => headers['webhook-id'])).size, 1)
@@ -154,7 +155,7 @@ async function isSetAside (t: Test): Promise<void> {
     tenants: ['a']
   })
   const ask = caller(t, sender, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
-  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'ten' } })
+  const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'six' } })
   const startWorker = () =>
     startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   for (const round of [1, 2]) {
