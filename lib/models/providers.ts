@@ -19,8 +19,13 @@ export interface ProviderModels {
   /** Throws for a provider without embeddings. */
   embedding(address: ModelAddress): EmbeddingModelV3
   readonly chatOptions: SharedV3ProviderOptions
+  /** Whether the model may reason while its response has no part that shows it. */
+  hidesReasoning(model: string): boolean
   embeddingOptions(dimensions: number): SharedV3ProviderOptions
 }
+
+/** Models of Google that do not think, or only on request. All later ones do. */
+const withoutThinking = /^(?:models\/)?(?:gemini-1|gemini-2\.0-(?!.*thinking)|gemini-2\.5-flash-lite|gemma-[1-3])/
 
 const packages = {
   openai: '@ai-sdk/openai@3',
@@ -54,6 +59,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
       embedding: ({ model, apiKey }) => createOpenAI({ baseURL, fetch, apiKey }).embedding(model),
       // The provider must not store responses, and must accept schemas with optional members.
       chatOptions: { openai: { store: false, strictJsonSchema: false } },
+      hidesReasoning: () => false,
       embeddingOptions: (dimensions) => ({ openai: { dimensions } })
     }
   },
@@ -65,6 +71,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
         throw new Error('the provider "anthropic" has no embedding models')
       },
       chatOptions: {},
+      hidesReasoning: () => false,
       embeddingOptions: () => ({})
     }
   },
@@ -74,6 +81,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
       chat: ({ model, apiKey }) => createGoogleGenerativeAI({ baseURL, fetch, apiKey })(model),
       embedding: ({ model, apiKey }) => createGoogleGenerativeAI({ baseURL, fetch, apiKey }).embedding(model),
       chatOptions: {},
+      hidesReasoning: (model) => !withoutThinking.test(model),
       embeddingOptions: (dimensions) => ({ google: { outputDimensionality: dimensions } })
     }
   },
@@ -93,6 +101,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
       chat: (address) => open(address).chatModel(address.model),
       embedding: (address) => open(address).embeddingModel(address.model),
       chatOptions: { local: { strictJsonSchema: false } },
+      hidesReasoning: () => false,
       // Many of these servers reject the parameter.
       embeddingOptions: () => ({})
     }

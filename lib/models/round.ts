@@ -25,14 +25,22 @@ export class Received {
   /** The response in the form that is sent back with the results of its tools. */
   readonly parts: AssistantParts = []
 
+  readonly #mayHide: boolean
+  #hasFinished = false
+
+  /** @param mayHide  the model may reason while no part shows it */
+  constructor (mayHide = false) {
+    this.#mayHide = mayHide
+  }
+
   /** The tokens received so far, by our own count. */
   get tokens (): number {
     return this.parts.reduce((sum, part) => sum + ('text' in part ? countTokens(part.text) : 0), countTokens(this.#toolInput))
   }
 
-  /** The model reasoned, and sent no text of it. */
+  /** The model reasoned, and sent no text of it; or may have done so before it was interrupted. */
   get hidesReasoning (): boolean {
-    return this.parts.some((part) => part.type === 'reasoning' && part.text === '')
+    return (this.#mayHide && !this.#hasFinished) || this.parts.some((part) => part.type === 'reasoning' && part.text === '')
   }
 
   add (part: LanguageModelV3StreamPart): void {
@@ -67,6 +75,7 @@ export class Received {
         })
         break
       case 'finish':
+        this.#hasFinished = true
         this.usage = tokensOf(part.usage)
         // An interrupted stream ends without the provider's reason.
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified

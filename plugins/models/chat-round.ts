@@ -29,7 +29,7 @@ interface RoundParts {
 
 /** One request to the provider, and its charge. */
 export class ChatRound {
-  readonly received = new Received()
+  readonly received: Received
   readonly #parts: ChatParts
   readonly #prepared: PreparedCall
   readonly #apiKey: string
@@ -42,6 +42,7 @@ export class ChatRound {
   #hasFailed = false
 
   constructor ({ parts, prepared, apiKey, bound, signal }: RoundParts) {
+    this.received = new Received(parts.provider.hidesReasoning(prepared.info.id))
     this.#parts = parts
     this.#prepared = prepared
     this.#apiKey = apiKey

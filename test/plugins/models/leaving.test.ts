@@ -92,6 +92,44 @@ t.test("a disconnect before the provider's response aborts the request, and the 
   }
 })
 
+/** Gemini sends the number of its thoughts, and no part for them. */
+function geminiChunk (text: string): string {
+  const candidate = { content: { role: 'model', parts: [{ text }] }, index: 0 }
+  const usageMetadata = { promptTokenCount: 10, candidatesTokenCount: 2, thoughtsTokenCount: 80, totalTokenCount: 92 }
+  return `data: ${JSON.stringify({ candidates: [candidate], usageMetadata })}\n\n`
+}
+
+t.test('a caller who leaves a model that thinks without a sign of it is charged the whole response', async (t) => {
+  for (const [model, output] of [['gemini-2.5-pro', 100], ['gemini-2.0-flash', 2]] as const) {
+    const wire = await wireProvider(t, (response) => {
+      begin(response)
+      response.write(geminiChunk('one two'))
+    })
+    const { app, origin } = await open(
+      t,
+      agentOf('google', wire.url, {
+        llm: { provider: 'google', model, apiKey, baseUrl: wire.url },
+        models: [{ id: model, provider: 'google', kind: 'chat', price: { input: 1, output: 2 } }]
+      })
+    )
+    for (const [index, endpoint] of endpoints.entries()) {
+      await leaveWhen(origin, endpoint, async () => await begun(app) === index + 1, async () => {})
+      await until('the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+      const calls = index + 1
+      t.strictSame(await ledger(app, 'acme'), { tokens: (10 + output) * calls, cost: (10 + 2 * output) * calls, open: 0 }, model)
+    }
+  }
+})
+
+t.test('a caller who leaves a model that thinks before its response is charged the whole response', async (t) => {
+  const wire = await wireProvider(t, () => {})
+  const { app, origin } = await open(t, agentOf('google', wire.url))
+  await leaveWhen(origin, endpoints[0]!, () => wire.requests.length === 1, async () => {})
+  await wire.requests[0]?.closed
+  await until('the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+  t.strictSame(await ledger(app, 'acme'), { tokens: 110, cost: 210, open: 0 })
+})
+
 const maxUnsent = 262_144 // bytes
 const piece = chunk('word '.repeat(2000))
 
