@@ -118,6 +118,37 @@ export function sweepHourly (app: FastifyInstance, rows: string, remove: () => P
   )
 }
 
+const retryMs = 1000
+
+/**
+ * Returns a function that runs the work for an argument. After a failure, the work runs again each second until it succeeds or the app
+ * closes. For work after a notice, which comes only once.
+ */
+export function untilSuccess<Value> (app: FastifyInstance, work: (value: Value) => Promise<void>, failed: string): (value: Value) => void {
+  const retries = new Map<Value, NodeJS.Timeout>()
+  let isClosed = false
+
+  function run (value: Value): void {
+    stop(value)
+    work(value).catch((err: unknown) => {
+      app.log.debug({ err }, failed)
+      stop(value)
+      if (!isClosed) retries.set(value, setTimeout(run, retryMs, value).unref())
+    })
+  }
+
+  function stop (value: Value): void {
+    clearTimeout(retries.get(value))
+    retries.delete(value)
+  }
+
+  app.addHook('onClose', async () => {
+    isClosed = true
+    for (const timer of retries.values()) clearTimeout(timer)
+  })
+  return (value) => run(value)
+}
+
 /** One listener per topic, called with the tenant. `gap` is called when notices may have been lost and cached data may be stale. */
 type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
 

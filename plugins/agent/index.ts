@@ -37,12 +37,13 @@ export default definePlugin<AgentOptions>({
 
     async function health (tenant: Owner): Promise<AgentHealth> {
       const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'
+      const mcp = await servers()?.servers(tenant) ?? []
       return {
         status: vectorStore === 'down' ? 'degraded' : 'ok',
         llm: models.chatModel === null ? 'off' : 'up',
         embedding: models.embeddingModel === null ? 'off' : 'up',
         vectorStore,
-        mcp: Object.fromEntries(servers()?.servers(tenant).map(({ name, status }) => [name, status]) ?? [])
+        mcp: Object.fromEntries(mcp.map(({ name, status }) => [name, status]))
       }
     }
     return (group) => agentRoutes(group, service, { heartbeatMs, health })

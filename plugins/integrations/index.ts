@@ -9,7 +9,6 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, record, section } from '../../lib/plugin/options.js'
 import { Credentials, CustomIntegrations } from '../../lib/schema/integrations.js'
-import { whenGone } from '../tenancy/gone.js'
 import { sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
 import { createRunner } from './service.js'
@@ -58,7 +57,6 @@ export default definePlugin<IntegrationsOptions>({
       platform: connectors,
       connectorsOf: (tenant) => documents()?.connectors(tenant) ?? unknownConnectors
     })
-    whenGone(app, tokens.forget)
     sweepHourly(app, 'unused renewals of tokens', () => sweepLeases(app.db, new Date(now())))
     return integrationRoutes
   }

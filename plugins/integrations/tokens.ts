@@ -250,7 +250,9 @@ export function createTokens (app: FastifyInstance, now: () => number) {
     /** The token of one call. `tenant`: that of the call; the token may still be the platform's. */
     of (call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger) {
       const owner = secrets() === null ? null : ownerOf(call, oauth2, scope, tenant)
-      const id = owner === null ? idInMemory(call, oauth2, scope, tenant) : `${owner} ${oauth2.accessTokenKey}`
+      // A later tenant with the id gets no token of an earlier one.
+      const life = scope.tenant?.life ?? tenant
+      const id = owner === null ? idInMemory(call, oauth2, scope, life) : `${life} ${oauth2.accessTokenKey}`
       const subject = { call, oauth2, scope, tenant, owner, id, log }
       return {
         /** Renewed if it is due. */
@@ -269,10 +271,6 @@ export function createTokens (app: FastifyInstance, now: () => number) {
         /** Another token than the refused one. */
         renew: (refused: string) => renew(subject, refused)
       }
-    },
-    /** The tenant is gone: forgets its tokens. */
-    forget (tenant: Owner): void {
-      for (const id of [...kept.keys()]) if (id.startsWith(`${tenant} `)) kept.delete(id)
     }
   }
 }
@@ -290,10 +288,10 @@ function ownerOf ({ origin }: CompiledCall, { refreshToken, clientSecret }: Comp
 }
 
 /** By all credentials: a caller with other secrets has another token. */
-function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner): string {
+function idInMemory ({ origin, connector }: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, life: string): string {
   const { tokenUrl, clientId, clientSecret, accessToken, refreshToken, scope: wanted } = oauth2
   const texts = [tokenUrl, clientId, clientSecret, accessToken, refreshToken, wanted].map((value) => resolved(value, scope))
-  return tokenHash(JSON.stringify([origin === 'tenant' ? tenant : '', connector, ...texts])).toString('base64')
+  return tokenHash(JSON.stringify([origin === 'tenant' ? life : '', connector, ...texts])).toString('base64')
 }
 
 /** The text; null without a value. */

@@ -1,11 +1,11 @@
 /** A limited number of connections of one kind. Calls wait for a connection in turns. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { type Entry, sharesOf } from './shares.js'
+import type { TenantLife } from '../../lib/identity/tenant-ref.js'
+import { type ConnectionOwner, type Entry, isOfTenant, sharesOf } from './shares.js'
 
 /** The claim of a call for a connection. */
 export interface Claim {
   readonly key: string
-  readonly owner: Owner
+  readonly owner: ConnectionOwner
   /** Opens the connection. Throws if that is not possible now. */
   readonly begin: () => Entry
 }
@@ -22,7 +22,7 @@ export function createEntries (max: number) {
   const entries = new Map<string, Entry>()
   const ending = new Set<Promise<void>>()
   /** By owner, in the order of turns. */
-  const waiting = new Map<string, Waiter[]>()
+  const waiting = new Map<ConnectionOwner, Waiter[]>()
   /** Busy connections that take no further calls, so that they end in favour of other owners. */
   let leaving: ReadonlySet<Entry> = new Set()
 
@@ -54,7 +54,7 @@ export function createEntries (max: number) {
   }
 
   /** The first call of each owner that needs a new connection, in the order of service: owners with the fewest busy ones first. */
-  function claims (held: (owner: Owner) => number): Waiter[] {
+  function claims (held: (owner: ConnectionOwner) => number): Waiter[] {
     const firsts = Array.from(waiting.values(), (waiters) => waiters.find(({ key }) => !entries.has(key))).filter((waiter) =>
       waiter !== undefined
     )
@@ -103,6 +103,13 @@ export function createEntries (max: number) {
       marked.add(spare)
     }
     leaving = marked
+  }
+
+  function refuseAll (waiters: readonly Waiter[], refusal: Error): void {
+    for (const waiter of [...waiters]) {
+      leave(waiter)
+      waiter.refuse(refusal)
+    }
   }
 
   function end ({ opened }: Entry): void {
@@ -162,23 +169,25 @@ export function createEntries (max: number) {
       return true
     },
 
-    /** Ends the connections of the owner, also during calls. */
-    endOf (owner: Owner): void {
+    /** The tenants that have or wait for a connection of their own. */
+    tenants: (): TenantLife[] => [...Array.from(entries.values(), ({ owner }) => owner), ...waiting.keys()].filter(isOfTenant),
+
+    /** Ends the connections of the tenant, also during calls, and rejects its waiting calls. */
+    endOf (tenant: TenantLife, refusal: Error): void {
+      refuseAll(waiting.get(tenant) ?? [], refusal)
       for (const entry of [...entries.values()]) {
-        if (entry.owner !== owner) continue
+        if (entry.owner !== tenant) continue
         entries.delete(entry.key)
         end(entry)
       }
+      serve()
     },
 
     /** Ends all connections, and rejects all waiting calls. */
     async close (refusal: Error): Promise<void> {
       const open = [...entries.values()]
       entries.clear()
-      for (const waiter of [...waiting.values()].flat()) {
-        leave(waiter)
-        waiter.refuse(refusal)
-      }
+      refuseAll([...waiting.values()].flat(), refusal)
       open.forEach(end)
       await Promise.all(ending)
     }

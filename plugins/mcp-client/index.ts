@@ -4,12 +4,12 @@
  */
 import { Type } from 'typebox'
 import { checkMcpServers } from '../../lib/document/rules/agent.js'
+import { type Owner, tenantOfLife } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { whenStopping } from '../../lib/plugin/lifecycle.js'
+import { listen, untilSuccess, whenStopping } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, section, whole } from '../../lib/plugin/options.js'
 import { McpServer } from '../../lib/schema/agent.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
-import { whenGone } from '../tenancy/gone.js'
 import { connect, defaultTimeout } from './connection.js'
 import { createPool } from './pool.js'
 import { mcpClientRoutes } from './routes.js'
@@ -37,7 +37,7 @@ export default definePlugin<McpClientOptions>({
     withoutFaults((faults) => checkMcpServers(servers, faults))
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()
-    const { log } = app
+    const { events, log, tenants } = app
     const pool = createPool({
       open: async (server, signal) => await connect(sdk ?? await loadSdk(), server, log, signal),
       maxProcesses,
@@ -47,7 +47,16 @@ export default definePlugin<McpClientOptions>({
     })
     const service = createMcpServers(app, servers, pool, now ?? Date.now)
     app.decorate('mcpServers', service)
-    whenGone(app, pool.endOf)
+    const endIfDeleted = untilSuccess(app, async (id: Owner) => {
+      const lives = [...pool.tenants()].filter((life) => tenantOfLife(life) === id)
+      if (lives.length === 0) return
+      const tenant = await tenants.get(id)
+      for (const life of lives) if (tenant?.life !== life || tenant.status === 'deleting') pool.endOf(life)
+    }, 'the MCP connections of a tenant, which may be deleted, could not be checked: retrying')
+    listen(app, events, {
+      tenant: endIfDeleted,
+      gap: () => new Set(Array.from(pool.tenants(), tenantOfLife)).forEach(endIfDeleted)
+    })
     whenStopping(app, () => pool.close(), 'ending')
     return (group) => mcpClientRoutes(group, service)
   }

@@ -2,12 +2,12 @@
 import { LRUCache } from 'lru-cache'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { TenantLife } from '../../lib/identity/tenant-ref.js'
 import { stoppedBefore } from '../../lib/plugin/lifecycle.js'
 import type { McpServer } from '../../lib/schema/agent.js'
 import { type Connection, defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
-import { allTenants, type Entry } from './shares.js'
+import { allTenants, type ConnectionOwner, type Entry } from './shares.js'
 import type { ServerInfo } from './types.js'
 
 const firstDelay = 250 // ms before a server starts again after a failure; doubles with each further failure
@@ -49,7 +49,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     if (now() < until) throw gone(until - now())
   }
 
-  function begin (server: McpServer, key: string, owner: Owner, entries: Entries): Entry {
+  function begin (server: McpServer, key: string, owner: ConnectionOwner, entries: Entries): Entry {
     refuseIfDown(key)
     const began = now()
     const entry: Entry = { key, owner, opened: open(server, closing.signal), connection: null, active: 0 }
@@ -69,7 +69,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     return entry
   }
 
-  async function take (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<Entry> {
+  async function take (server: McpServer, tenant: TenantLife, signal: AbortSignal): Promise<Entry> {
     const entries = entriesOf(server)
     const key = keyOf(server, tenant)
     const owner = server.shared === true ? allTenants : tenant
@@ -88,7 +88,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
     /** Rejects with `toolFailed` if the server is down, with `toolsBusy` if no connection becomes free, and with the signal's reason. */
     async use<Result> (
       server: McpServer,
-      tenant: Owner,
+      tenant: TenantLife,
       signal: AbortSignal,
       work: (connection: Connection) => Promise<Result>
     ): Promise<Result> {
@@ -100,16 +100,19 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
       }
     },
 
-    status (server: McpServer, tenant: Owner): Pick<ServerInfo, 'status' | 'tools'> {
+    status (server: McpServer, tenant: TenantLife): Pick<ServerInfo, 'status' | 'tools'> {
       const key = keyOf(server, tenant)
       const entry = entriesOf(server).get(key)
       if (entry?.connection !== undefined && entry.connection !== null) return { status: 'up', tools: entry.connection.count }
       return { status: entry === undefined && (failures.get(key)?.until ?? 0) > now() ? 'down' : 'idle', tools: 0 }
     },
 
-    /** Ends the tenant's own connections. */
-    endOf (tenant: Owner): void {
-      for (const entries of Object.values(kinds)) entries.endOf(tenant)
+    /** The tenants that have or wait for a connection of their own. */
+    tenants: (): ReadonlySet<TenantLife> => new Set(Object.values(kinds).flatMap((entries) => entries.tenants())),
+
+    /** Ends the tenant's own connections, and rejects its waiting calls with `tenantUnknown`. */
+    endOf (tenant: TenantLife): void {
+      for (const entries of Object.values(kinds)) entries.endOf(tenant, failure('tenantUnknown'))
     },
 
     async close (): Promise<void> {
@@ -138,7 +141,7 @@ async function start ({ timeoutMs = defaultTimeout }: McpServer, { opened }: Ent
 
 const stopped = () => stoppedBefore('the MCP server')
 
-function keyOf ({ name, shared = false }: McpServer, tenant: Owner): string {
+function keyOf ({ name, shared = false }: McpServer, tenant: TenantLife): string {
   return shared ? `\n${name}` : `${tenant}\n${name}`
 }
 

@@ -23,7 +23,7 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
       querystring: ServerQuery,
       response: { 200: ServerList, ...errorResponses(...refusals) }
     }
-  }, async (request) => pageIn(service.servers(tenantOf(request)), pageOf(request)))
+  }, async (request) => pageIn(await service.servers(tenantOf(request)), pageOf(request)))
 
   app.get('/agent/mcp/tools', {
     config,

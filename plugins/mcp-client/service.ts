@@ -4,7 +4,7 @@ import { inTurnOf } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { type Owner, type TenantLife, tenantOfLife, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord, mapExact } from '../../lib/json/plain-value.js'
 import type { ModelTool } from '../../lib/models/types.js'
 import type { McpServer } from '../../lib/schema/agent.js'
@@ -22,7 +22,7 @@ const later = { headers: { 'retry-after': '1' } }
 
 /** @param now the clock, in milliseconds since 1970 */
 export function createMcpServers (app: FastifyInstance, servers: readonly McpServer[], pool: Pool, now: () => number): McpServers {
-  const { engine, log } = app
+  const { engine, log, tenants } = app
   const count = createCounter(app, {
     name: 'tenantry_mcp_calls_total',
     help: 'Calls of tools of MCP servers, by server and outcome.',
@@ -31,14 +31,21 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll: () => failure('toolsBusy', later) })
 
+  /** The present tenant of the id. Rejects with `tenantUnknown` without one. */
+  async function present (tenant: Owner): Promise<TenantLife> {
+    const found = await tenants.get(tenant)
+    if (found === null) throw failure('tenantUnknown')
+    return found.life
+  }
+
   /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
-  async function knownTools (server: McpServer, tenant: Owner, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
+  async function knownTools (server: McpServer, tenant: TenantLife, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
       return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
     } catch (err) {
       signal.throwIfAborted()
       if (isFailure(err, 'toolsBusy')) throw err
-      log.debug({ err, server: server.name, tenant }, 'the tools of an MCP server cannot be listed')
+      log.debug({ err, server: server.name, tenant: tenantOfLife(tenant) }, 'the tools of an MCP server cannot be listed')
       return new Map()
     }
   }
@@ -50,9 +57,10 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
     signal: AbortSignal
   ): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
     if (asked.length === 0) return []
+    const life = await present(tenant)
     return await places.run(
       tenant,
-      () => Promise.all(asked.map(async (server) => [server, await knownTools(server, tenant, signal)] as const))
+      () => Promise.all(asked.map(async (server) => [server, await knownTools(server, life, signal)] as const))
     )
   }
 
@@ -64,12 +72,14 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   }
 
   const service: McpServers = {
-    servers: (tenant) =>
-      servers.map((server) => ({
+    async servers (tenant) {
+      const life = await present(tenantRef(tenant))
+      return servers.map((server) => ({
         name: server.name,
         transport: server.command === undefined ? 'http' : 'stdio',
-        ...pool.status(server, tenantRef(tenant))
-      })),
+        ...pool.status(server, life)
+      }))
+    },
     tools: allTools,
 
     async names ({ tenant, signal }) {
@@ -81,8 +91,8 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
       const inner = depthWithin({ toolDepth: depth })
-      return await places.run(tenant, () =>
-        pool.use(server, tenant, signal, async (connection) => {
+      return await places.run(tenant, async () =>
+        await pool.use(server, await present(tenant), signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
           if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
           const given = await inTurnOf(tenant, () => checked(tool, args))

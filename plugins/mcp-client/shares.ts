@@ -3,18 +3,24 @@
  * for other tenants. If a tenant without connections waits, a tenant with the most gives one up.
  */
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { platformRef, type TenantLife } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. The document limits their number. */
-export const allTenants: Owner = platformRef
+export const allTenants = platformRef
+
+/** The owner of a connection. A later tenant with the id gets none of an earlier one. */
+export type ConnectionOwner = TenantLife | typeof allTenants
+
+export function isOfTenant (owner: ConnectionOwner): owner is TenantLife {
+  return owner !== allTenants
+}
 
 const heldPerFree = 4 // a tenant alone gets four fifths of the connections
 
 export interface Entry {
   readonly key: string
-  /** The tenant, or `allTenants`. */
-  readonly owner: Owner
+  readonly owner: ConnectionOwner
   readonly opened: Promise<Connection>
   /** null until the connection is open. */
   connection: Connection | null
@@ -28,12 +34,12 @@ export function sharesOf (entries: Iterable<Entry>, max: number) {
   const busy = all.filter(isBusy)
   const busyOf = countByOwner(busy)
   /** Busy connections of the owner. 0 for `allTenants`, whose claims come first. */
-  const held = (owner: Owner): number => busyOf.of(owner)
+  const held = (owner: ConnectionOwner): number => busyOf.of(owner)
 
   return {
     held,
     /** Whether the owner may have another connection, if necessary by replacing an idle one. */
-    mayTake (owner: Owner): boolean {
+    mayTake (owner: ConnectionOwner): boolean {
       const free = max - busy.length
       return free > 0 && (free - 1) * heldPerFree >= held(owner)
     },
@@ -46,7 +52,7 @@ export function sharesOf (entries: Iterable<Entry>, max: number) {
      * The busy connection to give up: the least recently used one of the owner with the most.
      * Its owner must hold two more than the claimant, or any if the claimant has none.
      */
-    spare (claimant: Owner, except: ReadonlySet<Entry>): Entry | undefined {
+    spare (claimant: ConnectionOwner, except: ReadonlySet<Entry>): Entry | undefined {
       const kept = countByOwner(busy.filter((entry) => !except.has(entry)))
       const enough = held(claimant) === 0 ? 1 : held(claimant) + 2
       const given = busy.filter((entry) => !except.has(entry) && entry.owner !== claimant && kept.of(entry.owner) >= enough)
@@ -60,9 +66,9 @@ function isBusy ({ active, connection }: Entry): boolean {
   return active > 0 || connection === null
 }
 
-function countByOwner (entries: readonly Entry[]): KeyCounts<Owner> {
-  const counts = new KeyCounts<Owner>()
-  for (const { owner } of entries) if (owner !== allTenants) counts.add(owner, 1)
+function countByOwner (entries: readonly Entry[]): KeyCounts<ConnectionOwner> {
+  const counts = new KeyCounts<ConnectionOwner>()
+  for (const { owner } of entries) if (isOfTenant(owner)) counts.add(owner, 1)
   return counts
 }
 

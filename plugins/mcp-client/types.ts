@@ -50,7 +50,7 @@ export interface ToolUser extends Pick<Execution, 'tenant' | 'actor' | 'depth'> 
 
 /** The type of `app.mcpServers`. */
 export interface McpServers extends ToolSource {
-  servers(tenant: string): ServerInfo[]
+  servers(tenant: string): Promise<ServerInfo[]>
   /** The tools of all servers. Starts idle servers. Leaves out servers that fail. */
   tools(tenant: string, signal: AbortSignal): Promise<ServerTool[]>
   /** The names of all tools, as `server.tool`. */

@@ -3,7 +3,6 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly, worksBesideRequests } from '../../lib/plugin/lifecycle.js'
 import { callback, flag } from '../../lib/plugin/options.js'
 import { plansOf } from '../plans/plans-of.js'
-import { whenGone } from '../tenancy/gone.js'
 import { createNotices } from './notices.js'
 import { countRequests } from './requests.js'
 import { usageRoutes } from './routes.js'
@@ -49,7 +48,6 @@ export default definePlugin<UsageOptions>({
       await service.close()
       await notices.close()
     })
-    whenGone(app, notices.forget)
     sweepHourly(app, 'notices of limits', () => notices.sweep())
     sweepHourly(app, 'old figures of usage', () => sweepUsage(db, now()))
     return (group) => usageRoutes(group, report)

@@ -5,6 +5,7 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -12,6 +13,7 @@ import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plan, Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Tenant } from '../tenancy/tenant.js'
 import { type Gauge, limits, type Reserved } from './metrics.js'
 import { dayOf, monthOf } from './periods.js'
 
@@ -28,7 +30,12 @@ export type Notices = ReturnType<typeof createNotices>
  * @param emitter returns null without the plugin webhooks
  * @param now the clock, in milliseconds since 1970
  */
-export function createNotices ({ db, engine, log }: FastifyInstance, emitter: () => Emitter | null, plans: Plans, now: () => number) {
+export function createNotices (
+  { db, engine, log, tenants }: FastifyInstance,
+  emitter: () => Emitter | null,
+  plans: Plans,
+  now: () => number
+) {
   const sent = new LRUCache<string, true>(lruOptions(maxRemembered))
   const writing = new Set<Promise<void>>()
 
@@ -53,27 +60,34 @@ export function createNotices ({ db, engine, log }: FastifyInstance, emitter: ()
     if (isNew) events.wake()
   }
 
+  /** undefined if this process has written the notice, or if there is no such tenant. */
+  function writeOnce (events: Emitter, tenant: Tenant | null, metric: Reserved | Gauge, plan: Plan): Promise<void> | undefined {
+    if (tenant === null) return undefined
+    const day = dayOf(now())
+    const period = monthly.has(metric) ? monthOf(day) : day
+    // A later tenant with the id gets its own notices.
+    const key = `${tenant.life} ${metric} ${period}`
+    if (sent.has(key)) return undefined
+    sent.set(key, true)
+    return write(events, tenant.id, metric, period, plan).catch((error: unknown) => {
+      sent.delete(key)
+      throw error
+    })
+  }
+
   return {
     /** An operation was refused. Returns at once, and never throws. */
     reached (tenant: Owner, metric: Reserved | Gauge, plan: Plan): void {
       const events = emitter()
-      if (events === null) return
-      const day = dayOf(now())
-      const period = monthly.has(metric) ? monthOf(day) : day
-      const key = `${tenant} ${metric} ${period}`
-      if (sent.has(key) || writing.size >= maxWriting) return
-      sent.set(key, true)
-      const written: Promise<void> = write(events, tenant, metric, period, plan)
-        .catch((err: unknown) => {
-          sent.delete(key)
+      if (events === null || writing.size >= maxWriting) return
+      const work = whenKnown(tenants.get(tenant), (found) => writeOnce(events, found, metric, plan))
+      if (work === undefined) return
+      const written: Promise<void> = work
+        .catch((err: unknown) =>
           log.warn({ err, tenant, metric }, 'the event of a reached limit could not be written; the next refusal tries again')
-        })
+        )
         .finally(() => writing.delete(written))
       writing.add(written)
-    },
-    /** The tenant is gone: a later one with its id gets its own notices. */
-    forget (tenant: Owner): void {
-      for (const key of [...sent.keys()]) if (key.startsWith(`${tenant} `)) sent.delete(key)
     },
     async sweep (): Promise<void> {
       await sweep(db, 'tenantry.usage_notices.sweep', [removal('tenantry.usage_notices', sql`at < ${new Date(now() - keptFor)}`)])

@@ -8,6 +8,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type Remote, remote } from '../../helpers/remote.js'
+import { missSuccession } from '../../helpers/succession.js'
 import { callOf, connectorsOf, open, scopeOf } from './app.js'
 
 /** A service, and its token server. */
@@ -213,6 +214,19 @@ test('tokens of tenants', async (t) => {
     await storeClient(first, 'wayne', { CRM_ACCESS: "another tenant's token", CRM_REFRESH: "another tenant's refresh token" })
     await t.rejects(run(first, 'wayne', crm(state)), { code: 'TENANTRY_PROVIDER_FAILED' })
     t.equal(state.api.requests.at(-1)?.headers.authorization, "Bearer another tenant's token")
+  })
+
+  await t.test('a tenant gets no token of an earlier tenant with its id from a server that missed the deletion', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'dunder', name: 'Dunder' })
+    // As many secrets as the plan allows, so that no token is stored.
+    await storeClient(first, 'dunder', { A: 'a', B: 'b', C: 'c' })
+    t.same(await run(first, 'dunder', crm(state, {})), hello)
+    t.same(await run(first, 'dunder', crm(state, {})), hello)
+    t.same([state.grants.length, await first.secrets.get('dunder', 'crm_access_token')], [1, undefined], 'the token is in memory')
+    await missSuccession(first, 'dunder')
+    t.same(await run(first, 'dunder', crm(state, {})), hello)
+    t.equal(state.grants.length, 2)
   })
 
   await t.test('a renewal stores nothing over secrets that were changed or deleted meanwhile', async (t) => {

@@ -1,9 +1,12 @@
 /** MCP servers that misbehave, and tenants that share them. */
 import { once } from 'node:events'
 import { createServer } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 import t, { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { missSuccession } from '../../helpers/succession.js'
 import { until as untilTrue } from '../../helpers/until.js'
 import { faulty, isAlive, open, until } from './app.js'
 
@@ -69,13 +72,28 @@ test('processes and their child processes end with the server', async (t) => {
   t.pass('all have ended')
 })
 
-test('the processes of a tenant end with it, and a later tenant with its id gets a new one', async (t) => {
-  const { app } = await open(t, [faulty])
-  const run = async (tenant: string, tool: string): Promise<string> => {
-    const call = { server: 'faulty', args: {}, depth: 0, actor: noActor, signal: new AbortController().signal }
+/** Calls tools of `faulty` for tenants of any age: a token may be older than the tenant. */
+function caller (app: FastifyInstance): (tenant: string, tool: string) => Promise<string> {
+  const call = { server: 'faulty', args: {}, depth: 0, actor: noActor, signal: new AbortController().signal }
+  return async (tenant, tool) => {
     const { content } = await app.mcpServers.execute({ ...call, tenant: tenantRef(tenant), tool })
     return String(Object(content[0]).text)
   }
+}
+
+test('a later tenant gets no process of an earlier tenant with its id, also on a server that missed the deletion', async (t) => {
+  const { app } = await open(t, [faulty], {}, {}, { engine: await postgresSection(t) })
+  const run = caller(app)
+  const pids = (await run('acme', 'child')).split(' ').map(Number)
+  t.same([await run('acme', 'add'), await run('acme', 'add'), await run('globex', 'add')], ['1', '2', '1'])
+  await missSuccession(app, 'acme')
+  t.same([await run('acme', 'add'), await run('globex', 'add')], ['1', '2'])
+  await untilTrue('the processes of the earlier tenant end', () => !pids.some(isAlive))
+})
+
+test('the processes of a tenant end with it, and a later tenant with its id gets a new one', async (t) => {
+  const { app } = await open(t, [faulty])
+  const run = caller(app)
   const pids = (await run('acme', 'child')).split(' ').map(Number)
   t.same([await run('acme', 'add'), await run('acme', 'add'), await run('globex', 'add')], ['1', '2', '1'])
   await app.tenants.delete('acme')

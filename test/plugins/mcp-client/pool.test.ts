@@ -1,12 +1,17 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'tap'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { TenantLife } from '../../../lib/identity/tenant-ref.js'
 import type { McpServer } from '../../../lib/schema/agent.js'
 import type { Connection } from '../../../plugins/mcp-client/connection.js'
 import { createPool } from '../../../plugins/mcp-client/pool.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 
 const server: McpServer = { name: 'a', command: 'a' }
 const signal = new AbortController().signal
+
+function lifeOf (tenant: string): TenantLife {
+  return scopeTenant(tenant).life
+}
 
 /** Counts open processes, and records their tenants. */
 function world (maxProcesses: number, maxWait = 600_000) {
@@ -53,7 +58,7 @@ test('a thousand tenants have eight processes at a time', async (t) => {
   const users = new Map<Connection, string>()
   await Promise.all(Array.from({ length: 1000 }, async (_, index) => {
     const tenant = `t${index}`
-    await pool.use(server, tenantRef(tenant), new AbortController().signal, async (connection) => {
+    await pool.use(server, lifeOf(tenant), new AbortController().signal, async (connection) => {
       const owner = users.get(connection) ?? tenant
       if (owner !== tenant) t.fail("a tenant got another tenant's process")
       users.set(connection, tenant)
@@ -68,14 +73,14 @@ test('a thousand tenants have eight processes at a time', async (t) => {
 
 test('the least recently used process ends first', async (t) => {
   const { state, pool } = world(2)
-  const use = (tenant: string) => pool.use(server, tenantRef(tenant), signal, async (connection) => connection)
+  const use = (tenant: string) => pool.use(server, lifeOf(tenant), signal, async (connection) => connection)
   const first = await use('a')
   await use('b')
   t.equal(await use('a'), first)
   await use('c')
   t.equal(await use('a'), first, "it was used after b's")
   t.equal(state.started, 3)
-  t.equal(pool.status(server, tenantRef('b')).status, 'idle')
+  t.equal(pool.status(server, lifeOf('b')).status, 'idle')
   t.equal(state.failures, 0)
   await pool.close()
 })
@@ -83,22 +88,22 @@ test('the least recently used process ends first', async (t) => {
 test('a process with a running call does not end for another tenant', async (t) => {
   const { pool } = world(1)
   const waiting = new AbortController()
-  await pool.use(server, tenantRef('a'), signal, async () => {
-    const other = pool.use(server, tenantRef('b'), waiting.signal, async () => {})
+  await pool.use(server, lifeOf('a'), signal, async () => {
+    const other = pool.use(server, lifeOf('b'), waiting.signal, async () => {})
     waiting.abort(new Error('the timeout has passed'))
     await t.rejects(other, /the timeout has passed/)
-    t.equal(pool.status(server, tenantRef('a')).status, 'up')
+    t.equal(pool.status(server, lifeOf('a')).status, 'up')
   })
-  await pool.use(server, tenantRef('b'), signal, async () => {})
+  await pool.use(server, lifeOf('b'), signal, async () => {})
   await pool.close()
 })
 
 test('a failing server restarts after increasing delays', async (t) => {
   const { state, pool } = world(8)
-  const use = () => pool.use(server, tenantRef('a'), signal, async () => {})
+  const use = () => pool.use(server, lifeOf('a'), signal, async () => {})
   state.fails = true
   await t.rejects(use(), { code: 'TENANTRY_TOOL_FAILED' })
-  t.equal(pool.status(server, tenantRef('a')).status, 'down')
+  t.equal(pool.status(server, lifeOf('a')).status, 'down')
   await t.rejects(use(), { code: 'TENANTRY_TOOL_FAILED' })
   t.equal(state.started, 1, 'not at once')
   state.time = 250
@@ -107,7 +112,7 @@ test('a failing server restarts after increasing delays', async (t) => {
   state.time = 500
   await t.rejects(use(), { code: 'TENANTRY_TOOL_FAILED' })
   t.equal(state.started, 2, 'the delay is twice as long')
-  await pool.use(server, tenantRef('b'), signal, async () => {}).catch(() => {})
+  await pool.use(server, lifeOf('b'), signal, async () => {}).catch(() => {})
   t.equal(state.started, 3, "a tenant does not wait for another tenant's failures")
   state.fails = false
   state.time = 750
@@ -119,23 +124,23 @@ test('a server that ended because of a long message starts again at once', async
   const { state, pool } = world(8)
   const shared = { ...server, shared: true }
   for (let started = 1; started <= 3; started++) {
-    await pool.use(shared, tenantRef('a'), signal, async () => {})
+    await pool.use(shared, lifeOf('a'), signal, async () => {})
     t.match(state, { started, failures: started - 1 })
     state.endAsTooLong()
     await turn()
   }
-  await pool.use(shared, tenantRef('b'), signal, async () => {})
+  await pool.use(shared, lifeOf('b'), signal, async () => {})
   await pool.close()
 })
 
 test('a shared server is one process for all tenants', async (t) => {
   const { state, pool } = world(8)
   const shared = { ...server, shared: true }
-  const [first, second] = await Promise.all(['a', 'b'].map((tenant) => pool.use(shared, tenantRef(tenant), signal, async (connection) => connection)))
+  const [first, second] = await Promise.all(['a', 'b'].map((tenant) => pool.use(shared, lifeOf(tenant), signal, async (connection) => connection)))
   t.equal(first, second)
   t.equal(state.started, 1)
   await pool.close()
-  await t.rejects(pool.use(shared, tenantRef('a'), signal, async () => {}), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
+  await t.rejects(pool.use(shared, lifeOf('a'), signal, async () => {}), { code: 'TENANTRY_PROVIDER_TIMEOUT' })
 })
 
 const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${index}`, command: 'a' }))
@@ -147,7 +152,7 @@ function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: strin
     end = resolve
   })
   let isBegun = false
-  const done = pool.use(of, tenantRef(tenant), signal, async (connection) => {
+  const done = pool.use(of, lifeOf(tenant), signal, async (connection) => {
     isBegun = true
     await ended
     return connection
@@ -171,7 +176,7 @@ test('a tenant with calls that never end leaves processes to others', async (t) 
   const silent = eight.map((server) => call(pool, server, 'greedy'))
   await settle()
   t.equal(state.open, 6)
-  for (const tenant of ['b', 'c', 'd']) await pool.use(server, tenantRef(tenant), signal, async () => {})
+  for (const tenant of ['b', 'c', 'd']) await pool.use(server, lifeOf(tenant), signal, async () => {})
   const others = ['b', 'c'].map((tenant) => call(pool, server, tenant))
   await settle()
   t.strictSame(others.map(({ isBegun }) => isBegun), [true, true])
@@ -225,7 +230,7 @@ test("a tenant's calls overlap while no other tenant waits", async (t) => {
   const calls = [call(pool, server, 'a'), call(pool, server, 'a')]
   await settle()
   const leaving = new AbortController()
-  const other = pool.use(server, tenantRef('b'), leaving.signal, async () => {})
+  const other = pool.use(server, lifeOf('b'), leaving.signal, async () => {})
   const held = call(pool, server, 'a')
   leaving.abort(new Error('gone'))
   await t.rejects(other, /gone/)
@@ -243,10 +248,29 @@ test('a call that waited too long is rejected', async (t) => {
   const { pool } = world(1, 1)
   const first = call(pool, server, 'a')
   await settle()
-  await t.rejects(pool.use(server, tenantRef('b'), signal, async () => {}), { code: 'TENANTRY_TOOLS_BUSY', headers: { 'retry-after': '1' } })
+  await t.rejects(pool.use(server, lifeOf('b'), signal, async () => {}), { code: 'TENANTRY_TOOLS_BUSY', headers: { 'retry-after': '1' } })
   first.end()
   await first.done
-  await pool.use(server, tenantRef('b'), signal, async () => {})
+  await pool.use(server, lifeOf('b'), signal, async () => {})
+  await pool.close()
+})
+
+test('connections of a deleted tenant end, and its waiting calls are rejected', async (t) => {
+  const { state, pool } = world(1)
+  const first = call(pool, server, 'a')
+  await settle()
+  const others = ['b', 'c'].map((tenant) => call(pool, server, tenant))
+  await settle()
+  t.same([...pool.tenants()].sort(), ['a', 'b', 'c'].map(lifeOf))
+  const refused = t.rejects(others[0]?.done ?? Promise.resolve(), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  pool.endOf(lifeOf('b'))
+  await refused
+  pool.endOf(lifeOf('a'))
+  await settle()
+  t.match([others[1]?.isBegun, state.started, state.open], [true, 2, 1], "the next tenant does not wait for the deleted one's call")
+  t.same([...pool.tenants()], [lifeOf('c')])
+  for (const { end } of [first, ...others]) end()
+  await Promise.all([first.done, others[1]?.done])
   await pool.close()
 })
 

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import t, { type Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -6,8 +7,9 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import { optional } from '../../../lib/plugin/define.js'
 import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { createNotices } from '../../../plugins/usage/notices.js'
-import { forEachEngine } from '../../helpers/postgres.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
+import { missSuccession } from '../../helpers/succession.js'
 import { until } from '../../helpers/until.js'
 
 /** Events are written, and not sent. */
@@ -128,6 +130,19 @@ async function reachedAnew (app: FastifyInstance): Promise<void> {
     await until('its events are gone', async () => (await toldOf(app, 'anew')).length === 0)
   }
 }
+
+t.test('a limit is announced for a later tenant, also by a server that missed the deletion of an earlier one with its id', async (t) => {
+  const app = await testServer(t, document, { engine: await postgresSection(t), tenants: ['acme'] })
+  const refused = () => t.rejects(app.usage.reserve('acme', 'llm_tokens', 100_001), { code: 'TENANTRY_PLAN_LIMIT' })
+  const isAnnounced = async () => (await toldOf(app, 'acme')).length === 1
+  await refused()
+  await until('the limit of the earlier tenant is announced', isAnnounced)
+  await sql`delete from tenantry.usage_notices`.execute(app.db)
+  await sql`delete from tenantry.webhook_events`.execute(app.db)
+  await missSuccession(app, 'acme')
+  await refused()
+  await until('the limit of the later tenant is announced', isAnnounced)
+})
 
 async function again (t: Test, app: FastifyInstance): Promise<void> {
   let time = Date.UTC(2026, 0, 31, 23, 59, 59)
