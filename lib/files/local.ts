@@ -9,18 +9,47 @@ import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { codeOf, failure } from '../errors.js'
+import { isTenantId } from '../identity/tenant-ref.js'
 import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
+import { folderOf, ignoresCase, incoming, tenantOf } from './folder-names.js'
 import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 import { storedBytes } from './stored-bytes.js'
 
-const incoming = '.incoming' // no tenant's id begins with a period
 const pageSize = 1000
 
-/** Creates the `folder` if it is missing. Several processes may use it. */
-export function createLocalStore (folder: string): ObjectStore {
-  const pathOf = (key: string) => join(folder, checkKey(key))
+/**
+ * Creates the `folder` if it is missing. Several processes may use it.
+ *
+ * @param asksDisk  whether the disk ignores case; asked until the answer is not null
+ */
+export function createLocalStore (folder: string, asksDisk: typeof ignoresCase = ignoresCase): ObjectStore {
+  let isFolded: boolean | null = null
   let cleaned = -Infinity
+
+  async function isFoldedDisk (): Promise<boolean> {
+    if (isFolded === null) {
+      const answer = await onDisk(asksDisk(folder))
+      if (answer === true) await renameFolders(folder)
+      isFolded = answer
+    }
+    return isFolded === true
+  }
+
+  async function folderFor (tenant: string): Promise<string> {
+    return join(folder, await isFoldedDisk() ? folderOf(tenant) : tenant)
+  }
+
+  async function pathOf (key: string): Promise<string> {
+    const [tenant = '', name = ''] = checkKey(key).split('/')
+    return join(await folderFor(tenant), name)
+  }
+
+  async function tenantsWith (prefix: string): Promise<string[]> {
+    const names = await namesIn(folder, (entry) => entry.isDirectory() && entry.name !== incoming)
+    const tenants = await isFoldedDisk() ? names.flatMap((name) => tenantOf(name) ?? []) : names
+    return tenants.filter((tenant) => tenant.startsWith(prefix))
+  }
 
   /** Cleans up occasionally, during an upload: a server may run long after another one was killed. */
   function clean (): void {
@@ -32,11 +61,12 @@ export function createLocalStore (folder: string): ObjectStore {
 
   /** Creates the file of the key from a file that `write` creates and flushes. Resolves with the result of `write`. */
   async function place<T> (key: string, write: (path: string) => Promise<T>): Promise<T> {
-    const path = pathOf(key)
+    checkKey(key)
     const beside = join(folder, incoming, randomUUID())
     clean()
     try {
       await onDisk(mkdir(dirname(beside), { recursive: true }))
+      const path = await pathOf(key)
       const written = await write(beside)
       await onDisk(makeFolder(dirname(path)))
       await onDisk(rename(beside, path))
@@ -59,33 +89,30 @@ export function createLocalStore (folder: string): ObjectStore {
     },
 
     async get (key, range) {
-      const path = pathOf(key)
-      const file = await orNull(open(path, 'r'))
+      const file = await orNull(open(await pathOf(key), 'r'))
       return file === null ? null : storedBytes(file.createReadStream({ ...range, autoClose: true }), translateDiskError)
     },
 
     async stat (key) {
-      const found = await orNull(stat(pathOf(key)))
+      const found = await orNull(stat(await pathOf(key)))
       return found === null ? null : { key, size: found.size, modifiedAt: found.mtime }
     },
 
     async copy (from, to) {
-      const source = pathOf(from)
+      const source = await pathOf(from)
       if (await orNull(stat(source)) === null) return false
       await place(to, (path) => onDisk(copyFlushed(source, path)))
       return true
     },
 
     async delete (key) {
-      await onDisk(rm(pathOf(key), { force: true }))
+      await onDisk(rm(await pathOf(key), { force: true }))
     },
 
     async * list (prefix) {
       const [tenant = '', start = ''] = prefix.split('/')
-      const isFolder = (entry: Dirent) => entry.isDirectory() && entry.name !== incoming && entry.name.startsWith(tenant)
-      const folders = prefix.includes('/') ? [tenant] : await namesIn(folder, isFolder)
-      for (const name of folders) {
-        const files = await namesIn(join(folder, name), (entry) => entry.isFile() && entry.name.startsWith(start))
+      for (const name of prefix.includes('/') ? [tenant] : await tenantsWith(tenant)) {
+        const files = await namesIn(await folderFor(name), (entry) => entry.isFile() && entry.name.startsWith(start))
         for (let at = 0; at < files.length; at += pageSize) {
           const page = await Promise.all(files.slice(at, at + pageSize).map((file) => this.stat(`${name}/${file}`)))
           yield page.filter((object): object is StoredObject => object !== null)
@@ -98,6 +125,7 @@ export function createLocalStore (folder: string): ObjectStore {
     async check () {
       await onDisk(mkdir(join(folder, incoming), { recursive: true }))
       await onDisk(access(folder, constants.R_OK | constants.W_OK | constants.X_OK))
+      await isFoldedDisk()
     },
 
     close: () => Promise.resolve()
@@ -135,6 +163,13 @@ async function makeFolder (path: string): Promise<void> {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error
+  }
+}
+
+/** Gives folders of an earlier version their names on a disk that ignores case. Another process may do the same. */
+async function renameFolders (folder: string): Promise<void> {
+  for (const name of await namesIn(folder, (entry) => entry.isDirectory() && isTenantId(entry.name))) {
+    if (folderOf(name) !== name) await orNull(rename(join(folder, name), join(folder, folderOf(name))))
   }
 }
 

@@ -147,6 +147,8 @@ t.test('the local disk', async (t) => {
   t.strictSame(readdirSync(join(folder, '.incoming')), [], 'no part of an upload remains')
 })
 
+t.test('the local disk, if it ignores case', (t) => conforms(t, createLocalStore(t.testdir(), async () => true)))
+
 t.test('a disk that cannot be written is a 503', async (t) => {
   const store = createLocalStore(join(t.testdir({ file: 'x' }), 'file'))
   await t.rejects(store.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })

@@ -1,0 +1,93 @@
+/** Folders of tenants on a disk that ignores case, where `Acme` and `acme` would be one folder. */
+import { existsSync, readdirSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { test } from 'tap'
+import { folderOf, ignoresCase, tenantOf } from '../../../lib/files/folder-names.js'
+import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
+
+const tenants = ['acme', 'Acme', 'ACME', 'aCme', 'a-c_m-e', 'A', 'a', '0', '-', '_', `${'Z'.repeat(64)}`, `${'z'.repeat(64)}`]
+
+async function keysOf (store: ObjectStore, prefix: string): Promise<string[]> {
+  const keys: string[] = []
+  for await (const page of store.list(prefix)) keys.push(...page.map(({ key }) => key))
+  return keys.sort()
+}
+
+const put = (store: ObjectStore, key: string) => store.put(key, Readable.from([Buffer.from(`bytes of ${key}`)]), 'text/plain')
+
+test('different tenants have folders that differ in more than case, and each folder names its tenant', async (t) => {
+  const folders = tenants.map(folderOf)
+  t.equal(new Set(folders.map((folder) => folder.toLowerCase())).size, tenants.length)
+  t.strictSame(folders.map(tenantOf), tenants)
+  t.equal(folderOf('Acme'), '^acme')
+  for (const stray of ['Acme', '^Acme', '^', 'a^', '^0', '^^a', '.incoming', 'lost+found', 'a b', '']) t.equal(tenantOf(stray), null, stray)
+})
+
+test('the disk is asked whether it ignores case, once there is a folder', async (t) => {
+  const folder = t.testdir({ plain: {}, folded: { '.incoming': {} }, both: { '.incoming': {}, '.INCOMING': {} } })
+  // As such a disk answers.
+  symlinkSync('.incoming', join(folder, 'folded', '.INCOMING'))
+  t.equal(await ignoresCase(join(folder, 'none')), null)
+  t.equal(await ignoresCase(join(folder, 'plain')), false)
+  t.equal(await ignoresCase(join(folder, 'both')), false)
+  t.equal(await ignoresCase(join(folder, 'folded')), true)
+})
+
+test('on a disk that ignores case, two tenants whose ids differ in case share no file', async (t) => {
+  const folder = t.testdir()
+  const store = createLocalStore(folder, async () => true)
+  const keys = ['acme/1', 'Acme/2', 'ACME/3', 'acm/4']
+  for (const key of keys) await put(store, key)
+  const names = readdirSync(folder).filter((name) => name !== '.incoming')
+  t.equal(new Set(names.map((name) => name.toLowerCase())).size, 4, names.join(', '))
+
+  t.strictSame(await keysOf(store, ''), [...keys].sort())
+  t.strictSame(await keysOf(store, 'Acme/'), ['Acme/2'])
+  t.strictSame(await keysOf(store, 'ac'), ['acm/4', 'acme/1'])
+  t.strictSame(await keysOf(store, 'A'), ['ACME/3', 'Acme/2'])
+  for (const key of keys) {
+    const bytes = await store.get(key)
+    t.equal(bytes === null ? null : await text(bytes), `bytes of ${key}`)
+    t.match(await store.stat(key), { key })
+  }
+  t.equal(await store.get('Acme/1'), null)
+  t.equal(await store.copy('Acme/2', 'aCme/2'), true)
+  for await (const page of store.list('Acme/')) for (const { key } of page) await store.delete(key)
+  t.strictSame(await keysOf(store, ''), ['ACME/3', 'aCme/2', 'acm/4', 'acme/1'])
+})
+
+test('on a disk that ignores case, folders of an earlier version get their new names', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'x' }, globex: { 2: 'x' }, 'Not a tenant': { 3: 'x' }, FILE: 'x' })
+  const store = createLocalStore(folder, async () => true)
+  for (const key of ['Acme/1', 'globex/2']) t.match(await store.stat(key), { key })
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'globex/2'])
+  t.strictSame(readdirSync(folder).sort(), ['FILE', 'Not a tenant', '^acme', 'globex'])
+})
+
+test('on a disk that distinguishes case, the folder of a tenant is its id', async (t) => {
+  const folder = t.testdir()
+  const store = createLocalStore(folder)
+  await store.check()
+  for (const key of ['Acme/1', 'acme/2']) await put(store, key)
+  t.strictSame(readdirSync(folder).sort(), ['.incoming', 'Acme', 'acme'])
+  t.strictSame(await keysOf(store, 'Acme/'), ['Acme/1'])
+})
+
+test('a store whose folder is made with its first file asks the disk then, and only once', async (t) => {
+  const folder = join(t.testdir(), 'files')
+  let known = 0
+  const store = createLocalStore(folder, async (path) => {
+    if (!existsSync(path)) return null
+    known++
+    return true
+  })
+  t.equal(await store.stat('Acme/1'), null)
+  t.strictSame(await keysOf(store, ''), [])
+  for (const key of ['Acme/1', 'acme/2']) await put(store, key)
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'acme/2'])
+  t.strictSame(readdirSync(folder).sort(), ['.incoming', '^acme', 'acme'])
+  t.equal(known, 1)
+})
