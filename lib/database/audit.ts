@@ -2,9 +2,11 @@
  * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the hourly one that
  * counts uses of a secret. The tenant's plan sets how long they are kept. A change and its entry are written in one transaction.
  */
+import type { FastifyBaseLogger } from 'fastify'
 import { CompiledQuery, type Kysely } from 'kysely'
 import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import { storable } from '../json/storable.js'
+import type { Engine } from './engine.js'
 import { type IdempotencyClaim, markClaim } from './idempotency-claim.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -89,6 +91,22 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
   if (claim !== undefined && db.isTransaction) await markClaim(db, claim)
   const { text, values } = auditStatement(entries)
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
+}
+
+/**
+ * Adds the entry of a change outside the database, which no transaction undoes. Never rejects: the change is answered in any case, and the
+ * log has an entry that cannot be written.
+ */
+export async function noteAudit (
+  { engine, log }: { readonly engine: Pick<Engine, 'kyselyFor'>, readonly log: Pick<FastifyBaseLogger, 'error'> },
+  entry: AuditEntry
+): Promise<void> {
+  const { tenant, action, actor: { userId }, target, outcome = 'success' } = entry
+  try {
+    await writeAudit(engine.kyselyFor(tenant), entry)
+  } catch (err) {
+    log.error({ err, tenant, action, userId, target, outcome }, 'an entry of the audit log could not be written')
+  }
 }
 
 /** As `writeAudit`, but returns a statement for callers without kysely. */

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
-import { writeAudit } from '../../lib/database/audit.js'
+import { noteAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { optionalSecretsOf, secretKeysOf } from '../../lib/expressions/reference.js'
@@ -59,7 +59,14 @@ export function integrationRoutes (app: FastifyGroup): void {
     await useSecrets({ secrets: secrets(), warned }, tenant, uses, request.log)
     const target = `${call.connector}.${call.action}`
     const audit = (outcome: 'success' | 'failure') =>
-      writeAudit(engine.kyselyFor(tenant), { tenant, action: 'integration.run', actor: actorOf(request), target, outcome, at: new Date() })
+      noteAudit({ engine, log: request.log }, {
+        tenant,
+        action: 'integration.run',
+        actor: actorOf(request),
+        target,
+        outcome,
+        at: new Date()
+      })
     let result: unknown
     try {
       result = await integrations.run(call, scope, { tenant, idempotencyKey: request.headers['idempotency-key'], log: request.log })

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { inTurnOf } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { writeAudit } from '../../lib/database/audit.js'
+import { noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, type TenantLife, tenantOfLife, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord, mapExact } from '../../lib/json/plain-value.js'
@@ -103,7 +103,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
           } finally {
             const isOk = result?.isError === false
             count({ server: serverName, outcome: isOk ? 'ok' : 'failed' })
-            await writeAudit(engine.kyselyFor(tenant), {
+            await noteAudit({ engine, log }, {
               tenant,
               action: 'mcp.execute',
               actor,

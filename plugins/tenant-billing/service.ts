@@ -1,7 +1,7 @@
 /** The handlers of the endpoints of tenants' billing. They store none of payprov's responses. */
 import type { FastifyInstance } from 'fastify'
 import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
+import { type Actor, type AuditEntry, noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
@@ -63,13 +63,8 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
     entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>,
     work: () => Promise<T>
   ): Promise<T> {
-    async function note (ended: Pick<AuditEntry, 'outcome' | 'target'>): Promise<void> {
-      try {
-        await writeAudit(engine.kyselyFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
-      } catch (err) {
-        log.error({ err, tenant, action: entry.action, ...ended }, 'an action at payprov could not be written to the audit log')
-      }
-    }
+    const note = (ended: Pick<AuditEntry, 'outcome' | 'target'>) =>
+      noteAudit({ engine, log }, { ...entry, ...ended, tenant, at: new Date(now()) })
     try {
       const done = await work()
       await note({ outcome: 'success', target: done.id })

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { refuseAudit } from '../../helpers/refused-audit.js'
 import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -188,4 +189,31 @@ test('integrations', async (t) => {
     )
     t.equal(busy.requests.length, 1, 'a workflow step has its own retries')
   })
+})
+
+test('a call that was made is answered although its audit entry cannot be written', async (t) => {
+  const service = await remote(t, (request, response) => {
+    const { status } = JSON.parse(request.body)
+    response.writeHead(status, { 'content-type': 'application/json' }).end('{"ok":true}')
+  })
+  const lines: string[] = []
+  const stream = {
+    write (line: string) {
+      lines.push(line)
+    }
+  }
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    customIntegrations: [{ name: 'erp', baseUrl: service.origin, actions: { make: { method: 'POST', path: '/things', body: '{{params}}' } } }]
+  }, { logger: { level: 'error', stream } })
+  await refuseAudit(app.db, 'integration.run')
+  const platform = caller(t, app, { token: signToken({ role: 'admin', sub: 'root' }) })
+  t.match(await platform('POST /integrations/erp/make', { body: { status: 200 } }), { status: 200, body: { ok: true } })
+  t.match(await platform('POST /integrations/erp/make', { body: { status: 400 } }), {
+    status: 502,
+    body: { code: 'TENANTRY_PROVIDER_FAILED', status: 400 }
+  })
+  t.equal(service.requests.length, 2)
+  const logged = lines.map((line) => JSON.parse(line)).filter(({ action }) => action === 'integration.run')
+  t.match(logged, [{ target: 'erp.make', outcome: 'success', userId: 'root' }, { target: 'erp.make', outcome: 'failure', userId: 'root' }])
 })

@@ -6,6 +6,7 @@ import t, { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresSection } from '../../helpers/postgres.js'
+import { refuseAudit } from '../../helpers/refused-audit.js'
 import { missSuccession } from '../../helpers/succession.js'
 import { until as untilTrue } from '../../helpers/until.js'
 import { faulty, isAlive, open, until } from './app.js'
@@ -50,6 +51,25 @@ test('a server that dies in a call is a 502, and starts again', async (t) => {
   t.match(await acme.execute('faulty.add', { n: 5 }), { text: '5' })
   t.match(await acme.execute('faulty.die'), { status: 502, body: { code: 'TENANTRY_TOOL_FAILED' } })
   t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' }, 'a new process')
+})
+
+test('a call that was made is answered although its audit entry cannot be written', async (t) => {
+  const lines: string[] = []
+  const stream = {
+    write (line: string) {
+      lines.push(line)
+    }
+  }
+  const { app, as } = await open(t, [faulty], {}, {}, { logger: { level: 'error', stream } })
+  await refuseAudit(app.db, 'mcp.execute')
+  const acme = as('acme')
+  t.match(await acme.execute('faulty.add', { n: 2 }), { status: 200, text: '2' })
+  t.match(await acme.execute('faulty.die'), { status: 502, body: { code: 'TENANTRY_TOOL_FAILED' } })
+  const logged = lines.map((line) => JSON.parse(line)).filter(({ action }) => action === 'mcp.execute')
+  t.match(logged, [
+    { tenant: 'acme', target: 'faulty.add', outcome: 'success', userId: 'ada' },
+    { tenant: 'acme', target: 'faulty.die', outcome: 'failure', userId: 'ada' }
+  ])
 })
 
 test('a process killed during a call is replaced', async (t) => {
