@@ -10,9 +10,10 @@ export const repairFilesCommand: Command = {
   summary: 'Restore missing copies of files, and delete objects without a file.',
   usage: '[document] [--delete-all]',
   details: `With storageProvider "both", copies each file that is missing on the disk or in S3 from the other storage. With every
-provider, deletes objects that are older than a day and do not belong to a file. Servers can keep running; stop the server
-of an embedded database first. The command can be repeated. Prints the numbers of complete and copied files; ends with 1
-and names the files if files are missing in every storage or could not be copied.
+provider, deletes objects that are older than a day and do not belong to a file, and in S3 aborts incomplete uploads that
+are older than a day. Servers can keep running; stop the server of an embedded database first. The command can be
+repeated. Prints the numbers of complete and copied files; ends with 1 and names the files if files are missing in every
+storage or could not be copied.
 
   --delete-all  delete objects without a file even if they are more than a tenth of the objects: the storage of another
                 database would lose all its files`,
@@ -30,9 +31,10 @@ and names the files if files are missing in every storage or could not be copied
     const engine = await createEngine({ ...database, migrate: 'manual' })
     try {
       const deleteAll = call.flag('delete-all')
-      const { complete, copied, deleted, refused, lost, failed } = await repairFiles(engine.kysely, store, { deleteAll })
+      const { complete, copied, deleted, aborted, unlisted, refused, lost, failed } = await repairFiles(engine.kysely, store, { deleteAll })
+      const uploads = aborted === 0 ? '' : `, ${counted(aborted, 'incomplete upload')} aborted`
       call.print(
-        `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`
+        `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted${uploads}`
       )
       for (const key of lost.slice(0, maxNamed)) {
         call.note(`the file ${key} is missing in every storage: restore it from a backup, or delete it`)
@@ -42,6 +44,11 @@ and names the files if files are missing in every storage or could not be copied
       }
       const unnamed = Math.max(lost.length - maxNamed, 0) + Math.max(failed.length - maxNamed, 0)
       if (unnamed > 0) call.note(`and ${unnamed} more`)
+      if (unlisted !== null) {
+        const { error } = unlisted
+        const reason = error instanceof Error && error.cause !== undefined ? error.cause : error
+        call.note(`incomplete uploads could not be listed (${messageOf(reason)}): set a lifecycle rule that aborts them`)
+      }
       if (refused !== null) {
         call.note(
           `${refused.orphans} of ${refused.objects} objects have no file in this database, which is more than a tenth: none is deleted. If the storage belongs to this database alone, run the command with --delete-all`

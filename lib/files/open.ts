@@ -2,7 +2,7 @@
 import type { S3, StorageProvider } from '../schema/files.js'
 import { createLocalStore } from './local.js'
 import { createMirroredStore, type MirroredStore } from './mirrored-store.js'
-import { createS3Store } from './s3.js'
+import { createS3Store, type S3Store } from './s3.js'
 import type { ObjectStore } from './store.js'
 
 interface StoreLog {
@@ -20,8 +20,8 @@ interface FileStoreOptions {
 
 export const defaultFolder = './files'
 
-/** A store with `restore`, if it consists of two stores. */
-export type RepairableStore = ObjectStore & Partial<Pick<MirroredStore, 'restore'>>
+/** A store with `restore`, if it consists of two stores, and with `incompleteUploads`, if one of them is S3. */
+export type RepairableStore = ObjectStore & Partial<Pick<MirroredStore, 'restore'> & Pick<S3Store, 'incompleteUploads'>>
 
 /** Rejects if the store is not usable. */
 export async function openFileStore ({ provider = 'local', path, s3 }: FileStoreOptions, log: StoreLog): Promise<RepairableStore> {
@@ -35,7 +35,8 @@ async function createStore (provider: StorageProvider, path: string, s3: S3 | un
   if (s3 === undefined) throw new Error(`storageProvider "${provider}" needs the section "s3"`)
   const remote = await createS3Store(s3)
   if (provider !== 'both') return remote
-  return createMirroredStore(createLocalStore(path), remote, (err, key) => {
+  const mirrored = createMirroredStore(createLocalStore(path), remote, (err, key) => {
     log.warn({ err, key }, 'the copy of a file in S3 is missing or was not deleted: run "tenantry files repair"')
   })
+  return { ...mirrored, incompleteUploads: remote.incompleteUploads }
 }

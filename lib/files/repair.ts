@@ -1,14 +1,17 @@
-/** Repairs a file store from the database: copies objects that one of two stores lacks, deletes those without a row. Servers may serve. */
+/**
+ * Repairs a file store from the database: copies objects that one of two stores lacks, deletes those without a row, and aborts old
+ * incomplete uploads. Servers may serve.
+ */
 import type { Kysely, Selectable } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { isUuid } from '../identity/uuid.js'
 import { dayMs } from '../time/spans.js'
 import type { RepairableStore } from './open.js'
-import type { StoredObject } from './store.js'
+import type { IncompleteUpload, StoredObject } from './store.js'
 
 const pageSize = 500 // rows
 const atOnce = 8 // objects at a time
-const leastAgeMs = dayMs // minimum age of a deleted object: an upload's object may exist before its row is visible
+const leastAgeMs = dayMs // minimum age of a deleted object or an aborted upload: the upload may still run, and its row may be invisible
 const fewOrphans = 10 // are always deleted
 const maxShare = 0.1 // of the objects; more without a row suggest that they belong to another database
 
@@ -18,6 +21,10 @@ interface RepairReport {
   copied: number
   /** Objects without a row. */
   deleted: number
+  /** Incomplete uploads whose parts were deleted. */
+  aborted: number
+  /** The error of the list of incomplete uploads: services and permissions may lack it. */
+  unlisted: { readonly error: unknown } | null
   /** Numbers of objects, if too many have no row: then none is deleted. */
   refused: { readonly orphans: number, readonly objects: number } | null
   /** Keys of files whose object is in no store. */
@@ -40,7 +47,7 @@ export async function repairFiles (
   store: RepairableStore,
   { deleteAll }: RepairOptions
 ): Promise<RepairReport> {
-  const report: RepairReport = { complete: 0, copied: 0, deleted: 0, refused: null, lost: [], failed: [] }
+  const report: RepairReport = { complete: 0, copied: 0, deleted: 0, aborted: 0, unlisted: null, refused: null, lost: [], failed: [] }
   const attempt = (key: string, work: () => Promise<void>) =>
     work().catch((error: unknown) => {
       report.failed.push({ key, error })
@@ -74,7 +81,23 @@ export async function repairFiles (
         report.deleted++
       }))
   }
+  try {
+    for await (const uploads of store.incompleteUploads?.() ?? []) {
+      await inParallel(uploads.filter(isLeft), ({ key, abort }) =>
+        attempt(key, async () => {
+          await abort()
+          report.aborted++
+        }))
+    }
+  } catch (error) {
+    report.unlisted = { error }
+  }
   return report
+}
+
+/** Whether the process of an upload has ended. Uploads of other programs are left alone. */
+function isLeft ({ key, startedAt }: IncompleteUpload): boolean {
+  return objectKey.test(key) && isOld(startedAt)
 }
 
 /** Counts the objects without a row; null if they may be deleted. */
@@ -110,7 +133,11 @@ function isReadable (status: string | undefined): boolean {
 }
 
 async function isOrphan (db: Kysely<SystemTables>, { key, modifiedAt }: StoredObject): Promise<boolean> {
-  return Date.now() - modifiedAt.getTime() > leastAgeMs && !await hasRow(db, key)
+  return isOld(modifiedAt) && !await hasRow(db, key)
+}
+
+function isOld (date: Date): boolean {
+  return Date.now() - date.getTime() > leastAgeMs
 }
 
 const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$/

@@ -6,7 +6,7 @@ import { lookupForSocket } from '../concurrency/shared-lookup.js'
 import { failure } from '../errors.js'
 import { tenantRef } from '../identity/tenant-ref.js'
 import type { S3 } from '../schema/files.js'
-import { checkKey, type ObjectStore, type StoredObject } from './store.js'
+import { checkKey, type IncompleteUpload, type ObjectStore, type StoredObject } from './store.js'
 import { storedBytes } from './stored-bytes.js'
 import { createUploadPlaces, inBlocks, takePlace } from './upload-memory.js'
 
@@ -17,11 +17,22 @@ const silentMs = 30_000 // without a byte
 const maxSockets = 1_000
 const connecting = { keepAlive: true, maxSockets, lookup: lookupForSocket }
 
+/** The position after a page of incomplete uploads. */
+interface UploadMarkers {
+  readonly KeyMarker?: string | undefined
+  readonly UploadIdMarker?: string | undefined
+}
+
+export interface S3Store extends ObjectStore {
+  /** The incomplete uploads of the whole bucket, in pages. Some services list none. */
+  readonly incompleteUploads: () => AsyncIterable<readonly IncompleteUpload[]>
+}
+
 /** Rejects if the packages are missing. */
 export async function createS3Store (
   { endpoint, region, bucket, accessKeyId, secretAccessKey, forcePathStyle = endpoint !== undefined }: S3,
   socketTimeout = silentMs
-): Promise<ObjectStore> {
+): Promise<S3Store> {
   const { s3, Upload, getSignedUrl } = await loadPackages()
   let isClosed = false
 
@@ -122,6 +133,27 @@ export async function createS3Store (
       }
     },
 
+    async * incompleteUploads () {
+      const abort = (Key: string, UploadId: string) => async () => {
+        await orNull(client.send(new s3.AbortMultipartUploadCommand({ Bucket: bucket, Key, UploadId })))
+      }
+      let markers: UploadMarkers = {}
+      try {
+        for (let isMore = true; isMore;) {
+          const page = await client.send(new s3.ListMultipartUploadsCommand({ Bucket: bucket, ...markers }))
+          yield (page.Uploads ?? []).flatMap(({ Key, UploadId, Initiated }) =>
+            Key === undefined || UploadId === undefined || Initiated === undefined
+              ? []
+              : [{ key: Key, startedAt: Initiated, abort: abort(Key, UploadId) }]
+          )
+          markers = { KeyMarker: page.NextKeyMarker, UploadIdMarker: page.NextUploadIdMarker }
+          isMore = page.IsTruncated === true && page.NextKeyMarker !== undefined
+        }
+      } catch (error) {
+        throw translate(error)
+      }
+    },
+
     async sign (key, signing) {
       const { method, seconds, contentType } = signing
       if (method === 'GET') {
@@ -175,7 +207,7 @@ async function orNull<T> (response: Promise<T>): Promise<T | null> {
 }
 
 // The response to HEAD has no body that could name the error.
-const absent = new Set(['NotFound', 'NoSuchKey'])
+const absent = new Set(['NotFound', 'NoSuchKey', 'NoSuchUpload'])
 const full = new Set(['InsufficientStorage', 'QuotaExceeded', 'XMinioStorageFull'])
 
 function nameOf (error: unknown): string {

@@ -8,6 +8,14 @@ export interface StoredObject {
   readonly modifiedAt: Date
 }
 
+/** The parts of an upload without an object. Its process may still run. */
+export interface IncompleteUpload {
+  readonly key: string
+  readonly startedAt: Date
+  /** Deletes the parts. Does nothing if there is no such upload. */
+  readonly abort: () => Promise<void>
+}
+
 /** A part of an object: its first and last byte, inclusive. */
 export interface ByteRange {
   readonly start: number

@@ -1,9 +1,11 @@
-/** `tenantry files repair`, on the local disk and a real S3. */
+/** `tenantry files repair`, on the local disk, a real S3, and one whose responses the test controls. */
 import { readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { Readable } from 'node:stream'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import { createS3Store } from '../../lib/files/s3.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { postgresSection } from '../helpers/postgres.js'
+import { startS3Server } from '../helpers/s3-server.js'
 import { listen, testDocument, testServer } from '../helpers/server.js'
 import { startSwift } from '../helpers/swift.js'
 import { bearer } from '../helpers/tokens.js'
@@ -144,4 +146,63 @@ test('files repair deletes no more than a tenth of the objects without --delete-
   for (let number = 0; number < 30; number++) add(`${crypto.randomUUID()}-upload`)
   for (let number = 0; number < 10; number++) add(crypto.randomUUID())
   t.match(await repair(), { code: 0, output: [/; 40 objects without a file deleted$/], errors: { length: 0 } }, 'ten are always permitted')
+})
+
+const xml = (name: string, content: string) =>
+  `<?xml version="1.0"?><${name} xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${content}</${name}>`
+
+/** S3 with incomplete uploads, one on each page. */
+async function openIncomplete (t: Test, uploads: readonly { readonly key: string, readonly started: Date }[]) {
+  const aborted: string[] = []
+  let isDenied = false
+  const s3 = await startS3Server(t, ({ method, url = '' }, response) => {
+    const { pathname, searchParams: query } = new URL(url, 'http://s3')
+    if (query.has('uploadId')) {
+      aborted.push(`${method} ${decodeURIComponent(pathname)} ${query.get('uploadId')}`)
+      return response.writeHead(204).end()
+    }
+    if (method === 'HEAD') return response.end()
+    if (!query.has('uploads')) return response.end(xml('ListBucketResult', '<IsTruncated>false</IsTruncated>'))
+    if (isDenied) return response.writeHead(403).end('<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>')
+    const index = Number(query.get('upload-id-marker'))
+    const { key, started } = uploads[index] ?? { key: '', started: new Date() }
+    const next = index + 1 < uploads.length
+      ? `<IsTruncated>true</IsTruncated><NextKeyMarker>${key}</NextKeyMarker><NextUploadIdMarker>${index + 1}</NextUploadIdMarker>`
+      : '<IsTruncated>false</IsTruncated>'
+    const upload = `<Upload><Key>${key}</Key><UploadId>${index}</UploadId><Initiated>${started.toISOString()}</Initiated></Upload>`
+    response.end(xml('ListMultipartUploadsResult', next + upload))
+  })
+  return {
+    s3,
+    aborted,
+    deny () {
+      isDenied = true
+    }
+  }
+}
+
+test('files repair aborts uploads to S3 that are older than a day and incomplete', async (t) => {
+  const ids = Array.from({ length: 4 }, () => crypto.randomUUID())
+  const old = new Date(Date.now() - 2 * dayMs)
+  const { s3, aborted, deny } = await openIncomplete(t, [
+    { key: `acme/${ids[0]}`, started: old },
+    { key: `acme/${ids[1]}`, started: new Date() },
+    { key: 'logs/of-another-program', started: old },
+    { key: `globex/${ids[2]}-${ids[3]}`, started: old }
+  ])
+  const folder = t.testdir()
+  const engine = await postgresSection(t)
+  const document = { storageProvider: 's3' as const, s3, files: { path: folder } }
+  await testServer(t, document, { engine })
+  writeFileSync(`${folder}/tenantry.json`, JSON.stringify(testDocument(document, engine)))
+  const repair = () => here(['files', 'repair', `${folder}/tenantry.json`])
+  const line = '0 files complete, 0 copied, 0 lost; 0 objects without a file deleted'
+  t.strictSame(await repair(), { code: 0, output: [`${line}, 2 incomplete uploads aborted`], errors: [] })
+  t.strictSame(aborted, [`DELETE /b/acme/${ids[0]} 0`, `DELETE /b/globex/${ids[2]}-${ids[3]} 3`])
+  deny()
+  t.strictSame(await repair(), {
+    code: 0,
+    output: [line],
+    errors: ['incomplete uploads could not be listed (Access Denied): set a lifecycle rule that aborts them']
+  }, 'a key without this permission')
 })

@@ -8,11 +8,12 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { CreateMultipartUploadCommand, S3Client, UploadPartCommand } from '@aws-sdk/client-s3'
 import t, { type Test } from 'tap'
 import { createLocalStore, translateDiskError } from '../../../lib/files/local.js'
 import { createMirroredStore } from '../../../lib/files/mirrored-store.js'
 import { createS3Store } from '../../../lib/files/s3.js'
-import type { ObjectStore, SignedRequest } from '../../../lib/files/store.js'
+import type { IncompleteUpload, ObjectStore, SignedRequest } from '../../../lib/files/store.js'
 import { startSwift } from '../../helpers/swift.js'
 
 const text = 'text/plain'
@@ -214,6 +215,30 @@ t.test('S3', async (t) => {
     t.equal(await store.stat(name), null)
     t.equal((await fetch(url, { method, headers: sent, body: 'bytes' })).status, 200)
     t.equal((await store.stat(name))?.size, 5)
+  })
+
+  await t.test('lists uploads without an object, which can be aborted', async (t) => {
+    const client = new S3Client({
+      endpoint: swift.endpoint,
+      region: swift.region,
+      forcePathStyle: true,
+      credentials: { accessKeyId: swift.accessKeyId, secretAccessKey: swift.secretAccessKey }
+    })
+    t.teardown(() => client.destroy())
+    const started = { Bucket: swift.bucket, Key: key('killed') }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(started))
+    await client.send(new UploadPartCommand({ ...started, UploadId, PartNumber: 1, Body: 'a part' }))
+    const found = async () => {
+      const uploads: IncompleteUpload[] = []
+      for await (const page of store.incompleteUploads()) uploads.push(...page)
+      return uploads
+    }
+    const [upload, ...others] = await found()
+    assert(upload !== undefined)
+    t.match([upload, others], [{ key: started.Key, startedAt: Date }, []])
+    await upload.abort()
+    await upload.abort()
+    t.same(await found(), [])
   })
 
   await t.test('wrong credentials are a 503 that reveals no secret', async (t) => {
