@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import pg, { type Client } from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
 import type { PostgresOptions } from '../database/postgres.js'
+import { addressOf } from '../database/tls.js'
 
 interface Session {
   readonly client: Client
@@ -36,7 +37,7 @@ async function majorOf (client: Client): Promise<number> {
 
 /** A direct client of the database: a pooler refuses the options that policies need. */
 function clientOf ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions): pg.Client {
-  return new pg.Client({ connectionString: notifyConnectionString, ...ssl !== undefined && { ssl }, keepAlive: true })
+  return new pg.Client({ ...addressOf(notifyConnectionString, ssl), keepAlive: true })
 }
 
 /** @param folder  where certificates are written for the programs, readable by its owner only */

@@ -6,6 +6,7 @@ import { type Connections, setSession, settingsOf } from './connections.js'
 import { unreachable } from './failures.js'
 import { guardResults } from './result-stream.js'
 import { runRows } from './session.js'
+import { addressOf } from './tls.js'
 
 /** The document's `postgres` section with its `connectionString`. */
 export type PostgresOptions = Static<ReturnType<typeof Postgres>> & { readonly connectionString: string }
@@ -26,14 +27,13 @@ export function connectPostgres (
 ): Connections {
   const silenceMs = statementTimeoutMs + timeToTell
   const settings = settingsOf(statementTimeoutMs)
-  const tls = ssl === undefined ? {} : { ssl }
+  const address = addressOf(connectionString, ssl)
   const processes = new WeakMap<object, number>()
   /** Read-only sessions, as on a standby; none since the last one that may write. */
   const readOnly = new Set<object>()
   const outdated = new WeakSet<object>()
   const pool = new pg.Pool({
-    connectionString,
-    ...tls,
+    ...address,
     max,
     connectionTimeoutMillis: acquireTimeoutMs,
     idleTimeoutMillis: idleAfterMs,
@@ -78,8 +78,8 @@ export function connectPostgres (
       rowLevelSecurity,
       transaction: preparedStatements ? {} : settings
     },
-    migrations: { connectionString, ...tls, connectionTimeoutMillis: acquireTimeoutMs },
-    notices: { connectionString: notifyConnectionString, ...tls },
+    migrations: { ...address, connectionTimeoutMillis: acquireTimeoutMs },
+    notices: addressOf(notifyConnectionString, ssl),
     processOf: (client) => processes.get(client),
     outdated,
     async close () {}
