@@ -160,7 +160,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
           depth: by.depth ?? 0
         })
         await hold.settle(size, transaction)
-        if (by.actor.claim !== undefined) await markClaim(transaction, by.actor.claim)
+        if (by.actor.claim !== undefined) await markClaim<SystemTables>(transaction, by.actor.claim)
       })
     } catch (error) {
       await hold.release()

@@ -114,8 +114,8 @@ async function server (t: Test) {
   }, { tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
   const orders = async (path = '/orders') => (await ask(`GET ${path}`)).body.data ?? []
-  const { firestore } = app
-  if (firestore === null) throw new Error('no Firestore')
+  if (app.firestore === null) throw new Error('no Firestore')
+  const firestore: DocumentStore = app.firestore
   /** The server runs the work with a Firestore that it gives little time. */
   async function impatiently<Result> (work: () => Promise<Result>): Promise<Result> {
     const patient: Pick<DocumentStore, 'text' | 'transaction'> = { text: firestore.text, transaction: firestore.transaction }

@@ -1,7 +1,7 @@
 /** Tables whose `tenant_id` is a UUID or an integer, which PostgreSQL reads in several spellings. */
 import type { Scope } from '../../../lib/expressions/types.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Query } from '../../../lib/schema/query.js'
+import { scopeTenant } from '../../helpers/scope-tenant.js'
 import { type Library, onEachEngine, refusalOf } from './database.js'
 
 const tables = ['notes_uuid', 'notes_small', 'notes_int', 'notes_big'] as const
@@ -19,7 +19,7 @@ const ids: Record<typeof tables[number], { own: string, others: string[] }> = {
 
 const types = { notes_uuid: 'uuid', notes_small: 'smallint', notes_int: 'integer', notes_big: 'bigint' }
 
-const as = (tenant: string, scope: Partial<Scope> = {}): Partial<Scope> => ({ ...scope, tenant: { id: tenantIdOf(tenant), config: {} } })
+const as = (tenant: string, scope: Partial<Scope> = {}): Partial<Scope> => ({ ...scope, tenant: scopeTenant(tenant) })
 
 async function withTables (library: Library, work: () => Promise<void>): Promise<void> {
   await library.sql('create table boxes (id integer primary key, tenant_id text not null)')
