@@ -11,7 +11,7 @@ import type { Kysely } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
-import { failure, retryIn } from '../../lib/errors.js'
+import { failure, isFailure, retryIn } from '../../lib/errors.js'
 import { admitsType } from '../../lib/files/rules.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -203,12 +203,15 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     quarantine?.wake(tenant)
   }
 
-  /** Makes an announced file readable. null if it has expired or was ended. */
+  /** Makes an announced file readable. null if it has expired or was ended, also with its tenant. */
   async function completeAnnounced (file: StoredFile, bucket: Bucket, by: Uploader): Promise<StoredFile | null> {
     const done = await dbFor(file.tenant).transaction().execute(async (transaction) => {
       const done = await store.complete(transaction, file, expiryOf(bucket, new Date(now())))
       if (done !== null) await writeCreated(transaction, emitter(), done, by)
       return done
+    }).catch((error: unknown) => {
+      if (isFailure(error, 'tenantUnknown')) return null
+      throw error
     })
     if (done !== null) wake(file.tenant)
     return done
