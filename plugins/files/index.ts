@@ -18,6 +18,7 @@ import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider }
 import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createBuckets } from './buckets.js'
+import { printedId } from './entity-ids.js'
 import { createQuarantine, createScanStore, scannerAddress } from './quarantine.js'
 import { createRouteFiles } from './route-files.js'
 import { fileRoutes } from './routes.js'
@@ -85,7 +86,7 @@ export default definePlugin<FilesOptions>({
       : createQuarantine({ scanner: scannerAddress(scan.clamd), scans: createScanStore(db, dbFor), objects, dbFor, emitter, now, log })
     const service = createFiles({
       objects,
-      store: createFileStore(db, dbFor, quarantine !== null),
+      store: createFileStore(db, dbFor, quarantine !== null, (entity) => printedId(engine.catalogue, entity)),
       quarantine,
       dbFor,
       plans: plansOf(app),

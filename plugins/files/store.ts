@@ -32,9 +32,33 @@ export interface ExpiredFile extends FileKey {
 
 export type FileStore = ReturnType<typeof createFileStore>
 
-/** @param isScanned  whether files go into quarantine before they are readable */
-export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, isScanned = false) {
+/**
+ * @param isScanned  whether files go into quarantine before they are readable
+ * @param idOf       the stored text of an entity's id
+ */
+export function createFileStore (
+  db: Kysely<SystemTables>,
+  dbFor: (tenant: Owner) => Kysely<SystemTables>,
+  isScanned = false,
+  idOf: (entity: Entity) => string = ({ id }) => id
+) {
   const table = 'tenantry.files'
+
+  /** The columns that both a new and a complete upload set. */
+  function columnsOf (file: Omit<StoredFile, 'sha256'>) {
+    const { entityType: type, entityId: id } = file
+    return {
+      bucket: file.bucket,
+      name: file.name,
+      content_type: file.contentType,
+      size: file.size,
+      entity_type: type,
+      entity_id: type === null || id === null ? id : idOf({ type, id }),
+      metadata: stringifyJson(file.metadata),
+      created_at: file.createdAt,
+      depth: file.depth
+    }
+  }
 
   const found = (tenant: Owner, id: string) =>
     dbFor(tenant).selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id).where(notExpired)
@@ -123,8 +147,10 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
       { limit, offset }: Page,
       withQuarantined = false
     ): Promise<{ data: StoredFile[], total: number }> {
+      // An earlier version stored the id as it was sent.
+      const ids = [...new Set([idOf(entity), entity.id])]
       const all = dbFor(tenant).selectFrom(table)
-        .where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', '=', entity.id)
+        .where('tenant_id', '=', tenant).where('entity_type', '=', entity.type).where('entity_id', 'in', ids)
         .where('status', 'in', withQuarantined ? ['ready', 'quarantined'] : ['ready']).where(notExpired).where('bucket', 'in', [...buckets])
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset ? [] : await all.selectAll().orderBy('created_at').orderBy('id').limit(limit).offset(offset).execute()
@@ -202,21 +228,6 @@ export const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
 
 /** Uses the database's clock, because servers' clocks may differ. */
 export const dueIn = (ms: number) => sql<Date>`now() + ${spanOf(ms)}`
-
-/** The columns that both a new and a complete upload set. */
-function columnsOf (file: Omit<StoredFile, 'sha256'>) {
-  return {
-    bucket: file.bucket,
-    name: file.name,
-    content_type: file.contentType,
-    size: file.size,
-    entity_type: file.entityType,
-    entity_id: file.entityId,
-    metadata: stringifyJson(file.metadata),
-    created_at: file.createdAt,
-    depth: file.depth
-  }
-}
 
 export function fileOrNull (row: Row | undefined): StoredFile | null {
   return row === undefined ? null : fileOf(row)
