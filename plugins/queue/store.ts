@@ -20,6 +20,8 @@ export interface TakenJob extends Pick<Job, 'id' | 'tenant' | 'data' | 'lost'> {
   /** 0 for the first. */
   readonly retries: number
   readonly retryLimit: number
+  /** When it was taken, in seconds since 1970, with all digits of the database. */
+  readonly startedOn: string
 }
 
 /** The job and its attempt. */
@@ -110,7 +112,8 @@ export function createJobStore (db: Kysely<SystemTables>) {
         update tenantry_queue.job set state = 'active', started_on = now(), expire_in = ${lease} * interval '1 second',
           retry_count = case when started_on is null then retry_count else retry_count + 1 end
         from chosen where job.name = ${queue} and job.id = chosen.id
-        returning job.id, job.tenant_id as tenant, job.task, job.data->'data' as data, job.retry_count as retries, job.retry_limit as "retryLimit", job.lost`
+        returning job.id, job.tenant_id as tenant, job.task, job.data->'data' as data, job.retry_count as retries, job.retry_limit as "retryLimit",
+          extract(epoch from job.started_on)::text as "startedOn", job.lost`
         .execute(db)
       return rows
     },
@@ -176,12 +179,14 @@ export function createJobStore (db: Kysely<SystemTables>) {
       await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${isHeld([job])}`.execute(db)
     },
 
-    /** Returns jobs to the queue for other workers. The attempt does not count. */
-    async handBack (jobs: readonly JobAttempt[]): Promise<void> {
+    /** Returns jobs to the queue for other workers. The attempt does not count; no effect if another worker has taken the job since. */
+    async handBack (jobs: readonly TakenJob[]): Promise<void> {
+      // The next worker has the same attempt.
       await sql`
         update tenantry_queue.job set state = 'retry', start_after = created_on, retry_count = greatest(retry_count - 1, 0),
           started_on = case when retry_count = 0 then null else started_on end
-        where ${isHeld(jobs)}`.execute(db)
+        where ${isHeld(jobs)} and (id, extract(epoch from started_on)) in
+          (select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ startedOn }) => startedOn)}::numeric[]))`.execute(db)
     },
 
     /** The number of a tenant's waiting jobs, counted up to `max`. */
