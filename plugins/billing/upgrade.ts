@@ -26,7 +26,8 @@ export interface UpgradeInput extends Sale {
   readonly actor: Actor
 }
 
-export interface UpgradeParts extends Pick<BillingParts, 'engine' | 'plans' | 'provider' | 'providers' | 'log' | 'now'> {
+export interface UpgradeParts extends Pick<BillingParts, 'engine' | 'plans' | 'provider' | 'providers' | 'now'> {
+  readonly log: BillingParts['log'] & { error(object: object, message: string): void }
   readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
   readonly products: ProductMap
   /** The return address of a checkout, without a slash at its end. */
@@ -86,7 +87,11 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       }
       throw refused('/body/targetPlan', `the tenant has ${plan} ${cycle} already`)
     }
-    await billing.record(seller.name, tenant, [snapshot])
+    // The provider has made the change: an error would make the caller repeat the request.
+    await billing.record(seller.name, tenant, [snapshot]).catch((err: unknown) => {
+      const changed = { provider: seller.name, subscription: snapshot.id }
+      log.error({ err, tenant, ...changed }, 'a changed subscription could not be stored; the next event or sync stores it')
+    })
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
     return {
       change: kind,
@@ -141,13 +146,9 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
         : error
     })
     const { id, provider: by } = response.session
-    await writeAudit(engine.kyselyFor(tenant), {
-      tenant,
-      action: 'billing.upgrade',
-      actor,
-      target: `${plan}_${cycle}`,
-      details: { change: kind, provider: by, id },
-      at: new Date(now())
+    const entry = { action: 'billing.upgrade', target: `${plan}_${cycle}`, details: { change: kind, provider: by, id } } as const
+    await writeAudit(engine.kyselyFor(tenant), { ...entry, tenant, actor, at: new Date(now()) }).catch((err: unknown) => {
+      log.error({ err, tenant, ...entry }, 'an upgrade could not be written to the audit log')
     })
     return response
   }
