@@ -3,7 +3,9 @@
  * failed job is repeated.
  */
 import type { FastifyInstance } from 'fastify'
-import { noActor, writeAudit } from '../../lib/database/audit.js'
+import { type Kysely, sql } from 'kysely'
+import { archivedTenant, noActor, writeAudit } from '../../lib/database/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Job } from '../queue/index.js'
 import type { PaymentProvider, ProviderName } from './providers/provider.js'
@@ -22,15 +24,17 @@ export function cancelForDeleted (
   now: () => number
 ): void {
   if (providers.size === 0) return
-  queue.define(job, options, async ({ id, data }) => {
+  queue.define(job, options, async ({ id, data, attempt }) => {
     const { tenant, deletedAt } = deletionOf(data)
     for (const provider of providers.values()) {
       for (const snapshot of await provider.subscriptions(tenant)) {
         const { status, endedAt, cancelAtPeriodEnd } = snapshot
-        const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null || cancelAtPeriodEnd
+        const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null
         // A later tenant with the same id keeps its own subscriptions.
         if (isOver || snapshot.startedAt.getTime() > deletedAt) continue
-        const { periodEnd } = await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
+        // An earlier attempt may have canceled it, and failed before the entry.
+        if (cancelAtPeriodEnd && (attempt === 1 || await isAudited(db, tenant, snapshot.id))) continue
+        const { periodEnd } = cancelAtPeriodEnd ? snapshot : await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
         await writeAudit(db, {
           tenant: platformRef,
           action: 'billing.subscription',
@@ -47,6 +51,14 @@ export function cancelForDeleted (
     await queue.send(job, sent, transaction)
     await queue.send(job, { ...sent, delay: secondAfter }, transaction)
   })
+}
+
+/** Whether the log of the platform, or that of the deleted tenant, has the cancellation. */
+async function isAudited (db: Kysely<SystemTables>, tenant: Owner, subscription: string): Promise<boolean> {
+  const entry = await db.selectFrom('tenantry.audit_log').select('id')
+    .where('tenant_id', 'in', [platformRef, archivedTenant(tenant)]).where('target', '=', subscription)
+    .where('action', '=', 'billing.subscription').where(sql<boolean>`details ->> 'cancelAtPeriodEnd' = 'true'`).limit(1).executeTakeFirst()
+  return entry !== undefined
 }
 
 function deletionOf ({ tenant, deletedAt }: Job['data']): { tenant: Owner, deletedAt: number } {

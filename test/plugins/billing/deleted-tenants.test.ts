@@ -1,8 +1,9 @@
-/** A tenant with the id of a deleted one. */
+/** A deleted tenant, and a tenant with its id. */
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { providerNames } from '../../../plugins/billing/providers/provider.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { alone } from './worlds.js'
 
@@ -31,3 +32,31 @@ for (const name of providerNames) {
     t.not(customerOf(later), customerOf(earlier))
   })
 }
+
+test('a cancellation whose audit entry failed has one after the next attempt', async (t) => {
+  const { world, apps: [app], sales, query } = await alone(t, 'payprov')
+  const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'gone' }) })
+  world.subscribe('gone', sales.pro_monthly)
+  t.equal((await ask('POST /billing/upgrade', { body: { targetPlan: 'free', billingCycle: 'monthly' } })).status, 200)
+  const subscription = world.subscribe('gone', sales.pro_monthly)
+  await query(`create sequence entries;
+    create function refuse_first () returns trigger language plpgsql as $$ begin
+      if nextval('entries') = 1 then raise 'refused'; end if;
+      return new;
+    end $$;
+    create trigger refuse_first before insert on tenantry.audit_log for each row
+      when (new.tenant_id = '' and new.action = 'billing.subscription') execute function refuse_first()`)
+  await app.tenants.delete('gone')
+  await until('the first attempt has failed', async () => {
+    const retried = await query(`update tenantry_queue.job set start_after = now()
+      where state = 'retry' and start_after > now() and data ->> 'task' = 'billing.depart' returning id`)
+    return retried.length === 1
+  })
+  await until('the job is done', async () =>
+    (await query("select from tenantry_queue.job where state = 'completed' and data ->> 'task' = 'billing.depart'")).length === 1)
+  t.match(
+    await query("select target, details from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription'"),
+    [{ target: subscription, details: { deletedTenant: 'gone', cancelAtPeriodEnd: true, periodEnd: String } }],
+    'and one that the tenant canceled itself has none'
+  )
+})
