@@ -130,7 +130,7 @@ function plainObject (value: object, faults: FaultList, pointer: string, around:
 }
 
 /** An object made by `{}`, by JSON, or without a prototype, or a module's namespace. */
-function isPlain (value: object): boolean {
+export function isPlain (value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype
 }

@@ -16,7 +16,7 @@ import { serializeExactly } from '../json/stringify.js'
 import { ClosedObject } from '../schema/annotations.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
-import { checkOptions, type OptionChecks } from './options.js'
+import { checkOptions, type OptionChecks, withoutUndefined } from './options.js'
 
 /** Adds the endpoints to a context with the conventions: errors, validation, JSON bodies, query strings without unknown parameters. */
 export type Endpoints = (group: FastifyGroup) => void | Promise<void>
@@ -61,8 +61,9 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
   const { name, dependencies = [], routeDependencies = [], optional = [], after = [], observesRoutes = false, setup } = definition
   const hasEndpoints = definition.routeDependencies !== undefined
 
-  const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, options) => {
-    checkOptions(pathOf(name), definition.options, options, hasEndpoints)
+  const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, given) => {
+    checkOptions(pathOf(name), definition.options, given, hasEndpoints)
+    const options = withoutUndefined(definition.options, given)
     keepNextTickFast()
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }

@@ -1,4 +1,5 @@
 /** Checks the options of plugins, so that a wrong one fails the registration. */
+import { isPlain } from '../document/json.js'
 import { read } from '../document/reader.js'
 import { isRecord } from '../json/plain-value.js'
 import type { SchemaNode } from '../schema/annotations.js'
@@ -11,6 +12,8 @@ export interface OptionCheck {
   readonly members?: readonly string[]
   /** The plugin cannot do without the option. Default: false. */
   readonly isRequired?: boolean
+  /** The option is data of a document. Default: false. */
+  readonly isData?: boolean
 }
 
 export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
@@ -28,7 +31,10 @@ export const flag: OptionCheck = (value) => typeof value === 'boolean' ? undefin
 
 export const text: OptionCheck = (value) => typeof value === 'string' ? undefined : 'expected a string'
 
-export const record: OptionCheck = (value) => isRecord(value) ? undefined : 'expected an object'
+export const record: OptionCheck = Object.assign(
+  (value: unknown) => isRecord(value) ? undefined : 'expected an object',
+  { isData: true }
+)
 
 export const list: OptionCheck = (value) => Array.isArray(value) ? undefined : 'expected an array'
 
@@ -78,7 +84,7 @@ export function section (schema: SchemaNode): OptionCheck {
     return faults.faults.length === 0
       ? undefined
       : faults.faults.map((fault) => fault.pointer === '' ? fault.message : formatFault(fault)).join('; ')
-  }, { members: Object.keys(schema.properties ?? {}) })
+  }, { members: Object.keys(schema.properties ?? {}), isData: true })
 }
 
 /** Adds the faults of a section that a plugin checks further. */
@@ -113,6 +119,33 @@ export function checkOptions (plugin: string, own: Readonly<Record<string, Optio
     if (isRequired && given[name] === undefined) faults.push(`missing option "${name}"`)
   }
   if (faults.length > 0) throw new Error(`the plugin "${plugin}": ${faults.join('; ')}`)
+}
+
+/** The options without undefined ones, and data without undefined members, such as the values of unset environment variables. */
+export function withoutUndefined<Options extends object> (own: Readonly<Record<string, OptionCheck>>, options: Options): Options {
+  const result = { ...options }
+  for (const [name, value] of Object.entries(result)) {
+    if (value === undefined) Reflect.deleteProperty(result, name)
+    else if (own[name]?.isData === true) Reflect.set(result, name, definedIn(value, []))
+  }
+  return result
+}
+
+/** A value without undefined members. It is not copied if it has none, nor are instances of classes. */
+function definedIn (value: unknown, around: readonly object[]): unknown {
+  if (typeof value !== 'object' || value === null || around.includes(value)) return value
+  const inner = [...around, value]
+  if (Array.isArray(value)) {
+    const items = value.map((item: unknown) => definedIn(item, inner))
+    return items.every((item, index) => item === value[index]) ? value : items
+  }
+  if (!isPlain(value)) return value
+  const members = Object.entries(value)
+  const defined = members.flatMap(([name, member]: [string, unknown]) =>
+    member === undefined ? [] : [[name, definedIn(member, inner)] as const]
+  )
+  const isSame = defined.length === members.length && defined.every(([, member], index) => member === members[index]?.[1])
+  return isSame ? value : Object.fromEntries(defined)
 }
 
 function hintFor (name: string, checks: Readonly<Record<string, OptionCheck>>): string {

@@ -2,7 +2,7 @@
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { definePlugin, optional } from '../../../lib/plugin/define.js'
-import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
+import { callback, membersOf, oneOf, record, section, text, whole, withMethods } from '../../../lib/plugin/options.js'
 import { RateLimit } from '../../../lib/schema/limits.js'
 import { Pagination } from '../../../lib/schema/pagination.js'
 
@@ -135,6 +135,37 @@ t.test('an option of a section beside it is named with its section', async (t) =
     message: 'the plugin "tenantry/plugins/limits": unknown option "max", did you mean "default.max"?'
   })
   await t.rejects(async () => await bare(t).register(limits, { default: { max: 0 } }), { message: /default: \/max: expected at least 1/ })
+})
+
+t.test('an undefined member of the options, of a section or of an object counts as absent', async (t) => {
+  const given: object[] = []
+  const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object, names?: object, store?: object }>({
+    name: 'limits',
+    options: { ...membersOf(RateLimit), names: record, store: withMethods<{ take: () => void }>('take') },
+    setup (_app, options) {
+      given.push(options)
+    }
+  })
+  const store = { take () {}, client: undefined }
+  const unset: object = {
+    enabled: undefined,
+    default: { max: undefined, windowMs: 5000 },
+    perEndpoint: { '/a': { max: 5, message: undefined }, '/b': { max: 7 } },
+    names: { list: [{ a: undefined, b: null }] },
+    store
+  }
+  await bare(t).register(limits, unset)
+  t.strictSame(given[0], {
+    default: { windowMs: 5000 },
+    perEndpoint: { '/a': { max: 5 }, '/b': { max: 7 } },
+    names: { list: [{ b: null }] },
+    store
+  })
+  t.equal(Object(given[0]).store, store, "an app's own object stays itself")
+  const names: Record<string, unknown> = { unset: undefined }
+  names['names'] = names
+  await bare(t).register(limits, { names })
+  t.strictSame(Object.keys(Object(given[1]).names), ['names'], 'of an object that contains itself too')
 })
 
 t.test('invalid options are rejected', async (t) => {

@@ -276,3 +276,10 @@ t.test('the plugin works alone in a bare app, and warns about an endpoint that i
   t.same(await statuses(app, '/', 2), [200, 429])
   t.match(lines.join(''), /perEndpoint has \\"GET \/typo\\", which is not a limited route/)
 })
+
+t.test('an undefined member of a rule has its default', async (t) => {
+  const unset: object = { max: undefined, windowMs: undefined }
+  const app = await createApp(t, { default: unset, perEndpoint: { '/b': unset } })
+  const headersOf = ({ statusCode, headers }: LightMyRequestResponse) => [statusCode, headers['x-ratelimit-limit'], headers['x-ratelimit-reset']]
+  for (const url of ['/a', '/b']) t.same(headersOf(await get(app, url)), [200, '100', '1800000061'], url)
+})
