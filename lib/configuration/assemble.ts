@@ -12,7 +12,7 @@ import { vectorTableOf } from '../document/rules/agent.js'
 import { roleTablesOf } from '../document/rules/auth.js'
 import { checkRealtime, checkWatchedTables } from '../document/rules/realtime.js'
 import { checkLimits, checkRoutes, checkWebhooks, checkWorkflows } from '../document/rules/routes.js'
-import { checkEndpoints, checkTenancy } from '../document/rules/sections.js'
+import { checkEndpoints, checkTenancy, defaultLimit } from '../document/rules/sections.js'
 import { checkTables } from '../document/rules/tables.js'
 import { checkChatTools } from '../document/rules/tools.js'
 import { type Entry, has, type Sections } from '../document/sections.js'
@@ -33,7 +33,7 @@ import { Workflow } from '../schema/workflow.js'
 import { embeddingsStep, llmStep, realtimeStep, storageStep } from '../workflows/service-steps.js'
 import { unknownStepKinds } from '../workflows/steps.js'
 import type { StepKinds } from '../workflows/types.js'
-import { defaultLimit, identityOf, modelsOf, type PartContext, servingOf, storageOf, tenantsOf } from './parts.js'
+import { identityOf, modelsOf, type PartContext, servingOf, storageOf, tenantsOf } from './parts.js'
 
 /** The members of a configuration that every document has, declared or by default. */
 const required = [

@@ -7,9 +7,9 @@ import { canSign, checkAuth, checkAuthProviders, checkJwt, checkMfa, checkRbac }
 import { billingOf, checkPayprovAddress } from '../document/rules/billing.js'
 import { checkMail } from '../document/rules/mail.js'
 import {
-  checkCache, checkCors, checkEgress, checkFiles, checkPlans, checkRedisUrl, checkStorage, withDefaultRule
+  checkCache, checkCors, checkEgress, checkFiles, checkPlans, checkRedisUrl, checkStorage, paginationOf, withDefaultRule
 } from '../document/rules/sections.js'
-import { filled, type Sections } from '../document/sections.js'
+import type { Sections } from '../document/sections.js'
 import type { Env } from '../expressions/environment.js'
 import { Agent } from '../schema/agent.js'
 import { Analytics } from '../schema/analytics.js'
@@ -25,8 +25,6 @@ import { Queue } from '../schema/queue.js'
 import { Cors, Server } from '../schema/server.js'
 import { Egress, Tenancy } from '../schema/tenancy.js'
 import { AuthProviders, Jwt } from '../schema/tokens.js'
-
-export const defaultLimit = 20 // rows per page
 
 export interface PartContext {
   readonly provider: Provider
@@ -88,25 +86,12 @@ export function servingOf ({ sections, faults }: PartContext) {
   const server = sections.filled('server', Server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs')
   const cors = sections.filled('cors', Cors, 'credentials', 'maxAge', 'exposedHeaders')
   if (cors !== undefined) checkCors(cors, faults)
-  const pagination = paginationOf(sections, faults)
+  const pages = sections.get('pagination', Pagination)
+  const pagination = pages && paginationOf(pages, faults)
   const cache = sections.filled('cache', CacheStore, 'ttl', 'maxSize', 'maxMemoryMB')
   if (cache !== undefined) checkCache(cache, faults)
   checkRedisUrl(cache?.redis, '/cache/redis', faults)
   return { server, ...cors !== undefined && { cors }, pagination, cache }
-}
-
-function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {
-  const section = sections.get('pagination', Pagination)
-  if (section === undefined) return undefined
-  const pagination = filled(
-    { ...section, defaultLimit: section.defaultLimit ?? Math.min(defaultLimit, section.maxLimit ?? defaultLimit) },
-    'maxLimit',
-    'defaultOffset'
-  )
-  if (pagination.defaultLimit > pagination.maxLimit) {
-    faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
-  }
-  return pagination
 }
 
 /** Tenants, their plans and their limits. */

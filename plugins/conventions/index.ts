@@ -3,13 +3,15 @@
  * error handler, the validator and the body parser of its context only. Registering it twice in one context is harmless.
  */
 import type { FastifyRequest, preParsingHookHandler } from 'fastify'
+import { paginationOf } from '../../lib/document/rules/sections.js'
 import { failure } from '../../lib/errors.js'
 import { asksForHome, equip, type Home, sendHome } from '../../lib/http/equip.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
-import type { Pagination } from '../../lib/http/page.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, record, section } from '../../lib/plugin/options.js'
-import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
+import type { Settable } from '../../lib/schema/annotations.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
+import { type Pagination, Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 
 export type { Home } from '../../lib/http/equip.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
@@ -24,10 +26,10 @@ export interface ConventionsOptions {
    */
   readonly home?: Home | undefined
   /**
-   * The document's `pagination`: page sizes of built-in lists in this context and below. Default: those of the parent context, else 20, at
-   * most 100.
+   * The document's `pagination`, with its defaults: page sizes of built-in lists in this context and below. Default: those of the parent
+   * context, else 20, at most 100.
    */
-  readonly pagination?: Pagination | undefined
+  readonly pagination?: Settable<Pagination> | undefined
 }
 
 const noRoute = { path: '', message: 'neither the server nor the tenant of the caller has a route with this path', keyword: 'route' }
@@ -37,8 +39,9 @@ export default definePlugin<ConventionsOptions>({
   observesRoutes: true,
   options: { root: flag, home: record, pagination: section(PaginationSection) },
   setup (app, { root = false, home, pagination }) {
+    const pages = pagination && withoutFaults((faults) => paginationOf(pagination, faults))
     if (!equip(app)) return undefined
-    if (pagination !== undefined) app.decorate('pagination', pagination)
+    if (pages !== undefined) app.decorate('pagination', pages)
     if (!root) return undefined
     const paths = routePathsOf(app)
     // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.

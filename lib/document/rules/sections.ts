@@ -5,10 +5,12 @@ import { faultOfException } from '../../http/egress.js'
 import { faultOfOrigin } from '../../http/origins.js'
 import { builtInPlans, createPlans, unlimited } from '../../plans/plans.js'
 import { readRedisUrl } from '../../redis/url.js'
+import type { Settable } from '../../schema/annotations.js'
 import type { CacheStore } from '../../schema/cache.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { Files, StorageProvider } from '../../schema/files.js'
 import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../../schema/limits.js'
+import type { Pagination } from '../../schema/pagination.js'
 import type { Plans } from '../../schema/plans.js'
 import type { Route } from '../../schema/route.js'
 import type { Cors, TenantCors } from '../../schema/server.js'
@@ -23,6 +25,18 @@ export function checkRedisUrl (redis: { readonly url: string } | undefined, poin
     `${pointer}/url`,
     'is not valid: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
   )
+}
+
+export const defaultLimit = 20 // rows per page
+const maxLimitByDefault = 100 // rows per page, as in the schema
+
+/** The section with its defaults. */
+export function paginationOf (
+  { maxLimit = maxLimitByDefault, defaultLimit: limit = Math.min(defaultLimit, maxLimit), defaultOffset = 0 }: Settable<Pagination>,
+  faults: FaultList
+): Pagination {
+  if (limit > maxLimit) faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${maxLimit}`)
+  return { defaultLimit: limit, maxLimit, defaultOffset }
 }
 
 const needs = {

@@ -2,6 +2,7 @@ import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
 import { failure } from '../../../lib/errors.js'
+import { type Page, pageOf, pageQuery } from '../../../lib/http/page.js'
 import conventions, { errorResponses } from '../../../plugins/conventions/index.js'
 import health from '../../../plugins/health/index.js'
 
@@ -204,4 +205,31 @@ t.test('conventions may be registered after a plugin with endpoints', async (t) 
     t.match((await app.inject(url)).json(), { error: 'Not Found', code: /^TENANTRY_/, requestId: String }, url)
   }
   for (const place of ['first', 'second', 'third']) t.equal((await app.inject(`/${place}/health`)).statusCode, 200, place)
+})
+
+t.test('members of pagination that are missing have the defaults of the document', async (t) => {
+  const open = async (pagination: object) => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    await app.register(conventions, { pagination })
+    app.get<{ Querystring: Partial<Page> }>(
+      '/page',
+      { schema: { querystring: { type: 'object', properties: pageQuery('Items') } } },
+      async (request) => pageOf(request)
+    )
+    return async (query: string) => (await app.inject(`/page${query}`)).json()
+  }
+  const cases: readonly [object, string, Page][] = [
+    [{}, '', { limit: 20, offset: 0 }],
+    [{ maxLimit: 50 }, '', { limit: 20, offset: 0 }],
+    [{ maxLimit: 50 }, '?limit=80&offset=4', { limit: 50, offset: 4 }],
+    [{ maxLimit: 5, defaultLimit: undefined }, '?offset=4', { limit: 5, offset: 4 }],
+    [{ defaultLimit: 70 }, '', { limit: 70, offset: 0 }],
+    [{ defaultLimit: 70 }, '?limit=500', { limit: 100, offset: 0 }],
+    [{ defaultOffset: 3 }, '?limit=1', { limit: 1, offset: 3 }]
+  ]
+  for (const [pagination, query, page] of cases) t.same(await (await open(pagination))(query), page, JSON.stringify([pagination, query]))
+  for (const pagination of [{ defaultLimit: 200 }, { defaultLimit: 60, maxLimit: 50 }]) {
+    await t.rejects(open(pagination), { message: /\/pagination\/defaultLimit: expected at most `maxLimit`, which is (100|50)/ })
+  }
 })
