@@ -19,7 +19,10 @@ export type { Mfa } from './service.js'
 
 /** The settings of the master keys, as in the plugin secrets; and the document's `mfa` section. */
 export interface MfaOptions extends Omit<KeyOptions, 'folder'>, ClockOption {
-  /** true: the start fails without a master key. Default: false; without a key the plugin is off until a user has a second factor. */
+  /**
+   * false: second factors are off, also those of users who have one. true: the start fails without a master key. Default: on; without a
+   * key the plugin is off until a user has a second factor.
+   */
   readonly enabled?: boolean | undefined
   /** The name that authenticator apps show. Default: `API`. */
   readonly issuer?: string | undefined
@@ -32,6 +35,7 @@ export default definePlugin<MfaOptions>({
   routeDependencies: [],
   options: { masterKey: text, previousKeys: text, enabled: flag, issuer: text, now: callback },
   async setup (app, { enabled, issuer = 'API', now = Date.now, ...settings }) {
+    if (enabled === false) return undefined
     const cipher = await openCipher(app, createMfaStore(app.db), settings, enabled === true)
     if (cipher === null) {
       app.decorate('uncheckedMfa', createEnabledCheck(app.engine))

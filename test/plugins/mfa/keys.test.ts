@@ -163,3 +163,14 @@ test('the plugin works without tenancy', async (t) => {
   t.same(rows, [], 'an unfinished setup is removed')
   t.ok(await app.mfa.isEnabled('', 'old'))
 })
+
+test('enabled: false of the plugin leaves second factors out, with and without a master key', async (t) => {
+  const engine = await postgres(t)
+  for (const masterKey of [testMasterKey, undefined]) {
+    const { app } = await open(t, engine, { enabled: false, masterKey })
+    for (const name of ['mfa', 'uncheckedMfa']) t.notOk(app.hasDecorator(name), name)
+    t.notOk(app.hasRoute({ method: 'GET', url: '/mfa/status' }))
+    await sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret) values ('', 'ada', true, 'x') on conflict do nothing`
+      .execute(app.db)
+  }
+})
