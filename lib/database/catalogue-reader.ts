@@ -11,8 +11,10 @@ export interface Reading {
   readonly constraints: Constraints
 }
 
-interface FoundColumn extends Omit<Column, 'labels' | 'nondeterministic' | 'maxLength' | 'precision' | 'scale'> {
+interface FoundColumn extends Omit<Column, 'labels' | 'dimensions' | 'nondeterministic' | 'maxLength' | 'precision' | 'scale'> {
   labels: readonly string[] | null
+  /** 0 for other types than arrays, and for arrays without a declared number. */
+  dimensions: number
   /** null for every other column. */
   nondeterministic: true | null
   /** PostgreSQL's `atttypmod`; -1 without one. */
@@ -53,6 +55,7 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
       'notNull', a.attnotnull or t.typnotnull,
       'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
+      'dimensions', case when t.typtype = 'd' then t.typndims else a.attndims end,
       'modifier', case when t.typtype = 'd' then t.typtypmod else a.atttypmod end,
       'nondeterministic', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
@@ -149,10 +152,11 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf ({ labels, nondeterministic, modifier, ...column }: FoundColumn): Column {
+function columnOf ({ labels, dimensions, nondeterministic, modifier, ...column }: FoundColumn): Column {
   return Object.freeze({
     ...column,
     ...labels !== null && { labels },
+    ...dimensions > 1 && { dimensions },
     ...nondeterministic !== null && { nondeterministic },
     ...boundsOf(column.type, modifier)
   })

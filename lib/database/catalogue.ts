@@ -15,6 +15,8 @@ export interface Column {
   readonly generated: boolean
   /** The labels of an enum. */
   readonly labels?: readonly string[]
+  /** For an array of several dimensions, such as `integer[][]`: their declared number. Other arrays have no arrays as items. */
+  readonly dimensions?: number
   /** Its collation is nondeterministic: different texts can be equal. Default: false. */
   readonly nondeterministic?: true
   /** For `varchar(20)`, `char(20)` and arrays of them: the number of characters. */

@@ -114,14 +114,22 @@ export function isTenantScoped ({ columns, tenantScoped }: TableDefinition): boo
 }
 
 function wantedColumn (name: string, definition: ColumnDefinition): WantedColumn {
+  const dimensions = definition.type.endsWith('[]') ? dimensionsOf(definition.default) : 0
   return {
     name,
     type: typeNames[definition.type],
+    ...dimensions > 1 && { dimensions },
     notNull: definition.notNull === true || definition.primaryKey === true,
     hasDefault: definition.default !== undefined && definition.default !== null,
     default: definition.default,
     generated: false
   }
+}
+
+/** The dimensions of a default: of a list, or of PostgreSQL's text of an array. */
+function dimensionsOf (value: unknown): number {
+  if (Array.isArray(value)) return 1 + Math.max(0, ...value.map((item) => Array.isArray(item) ? dimensionsOf(item) : 0))
+  return typeof value === 'string' ? /^(?:\{\s*)*/.exec(value)![0].replace(/\s/g, '').length : 0
 }
 
 function foreignKey (table: string, column: string, references: string, tenantScoped: boolean, declared: DeclaredTables): ForeignKey {

@@ -9,11 +9,11 @@ type Fits = (value: unknown) => boolean
 
 /** The encoder of a written column; it also enforces the limits of the column. */
 export function writtenEncoderOf (column: Column): Encoder {
-  const [encode, bound] = [encoderOf(column), boundOf(column)]
-  if (bound === undefined) return encode
+  const [encode, bounds] = [encoderOf(column), boundsOf(column)]
+  if (bounds.length === 0) return encode
   return (value) => {
     const encoded = encode(value)
-    return bound.fits(encoded) ? encoded : unfit
+    return bounds.every(({ fits }) => fits(encoded)) ? encoded : unfit
   }
 }
 
@@ -35,11 +35,9 @@ export function misfitOf (column: Column, value: unknown): { readonly message: s
   if (kind === 'json' || items.some((item) => typeof item === 'string' && !isStorable(item))) {
     return { message: `the column "${column.name}" ${unstorableText}`, keyword: 'pattern' }
   }
-  const bound = boundOf(column)
-  const type = describeType(column)
-  const { description, keyword } = bound !== undefined && encoderOf(column)(value) !== unfit
-    ? bound
-    : { description: type, keyword: 'type' }
+  const encoded = encoderOf(column)(value)
+  const { description, keyword } = (encoded === unfit ? undefined : boundsOf(column).find(({ fits }) => !fits(encoded))) ??
+    { description: describeType(column), keyword: 'type' }
   return { message: `the column "${column.name}" must be ${description}`, keyword }
 }
 
@@ -79,7 +77,7 @@ function itemsFit (fits: Fits): Fits {
   return fitsAll
 }
 
-// The limits in a column's type: `varchar(20)`, `numeric(5, 2)`. They apply to written values, not to values in comparisons.
+// The limits in a column's type: `varchar(20)`, `numeric(5, 2)`, `text[]`. They apply to written values, not to values in comparisons.
 
 /** A limit of a column, with the JSON Schema keyword for its message. */
 interface ColumnBound {
@@ -88,23 +86,33 @@ interface ColumnBound {
   readonly keyword: string
 }
 
-/** undefined for a column without limits. In arrays, the limit applies to each item. */
-function boundOf ({ maxLength, precision, scale = 0 }: Column): ColumnBound | undefined {
+/** In arrays, the limits of values apply to each item. */
+function boundsOf ({ type, dimensions = 1, maxLength, precision, scale = 0 }: Column): ColumnBound[] {
+  const bounds: ColumnBound[] = []
+  if (kindOf(type) === 'array' && dimensions === 1) {
+    bounds.push({
+      fits: (value) => !Array.isArray(value) || !value.some((item: unknown) => Array.isArray(item)),
+      description: `an array (${type}) without arrays in it`,
+      keyword: 'type'
+    })
+  }
   if (maxLength !== undefined) {
-    return {
+    bounds.push({
       fits: eachFits((value) => typeof value !== 'string' || isWithin(value, maxLength)),
       description: `a string of at most ${maxLength} characters`,
       keyword: 'maxLength'
-    }
+    })
   }
-  if (precision === undefined) return undefined
-  const fits = (value: unknown): boolean =>
-    (typeof value !== 'number' && typeof value !== 'string' && !isExact(value)) || fitsNumeric(String(value), precision, scale)
-  return {
-    fits: eachFits(fits),
-    description: `a number whose absolute value, rounded to ${scale} decimal places, is less than 10^${precision - scale}`,
-    keyword: 'maximum'
+  if (precision !== undefined) {
+    bounds.push({
+      fits: eachFits((value) =>
+        (typeof value !== 'number' && typeof value !== 'string' && !isExact(value)) || fitsNumeric(String(value), precision, scale)
+      ),
+      description: `a number whose absolute value, rounded to ${scale} decimal places, is less than 10^${precision - scale}`,
+      keyword: 'maximum'
+    })
   }
+  return bounds
 }
 
 function eachFits (fits: (value: unknown) => boolean): (encoded: unknown) => boolean {

@@ -44,17 +44,25 @@ function fieldSchema (field: Field): JsonSchema {
 
 /** Without values, all aggregates but a count are null. */
 function aggregateSchema ({ aggregate, operand, type }: Extract<Field, { kind: 'aggregate' }>): JsonSchema {
-  const labels = operand?.column.labels
-  return columnSchema({ type, notNull: aggregate === 'count', ...labels !== undefined && aggregate !== 'count' && { labels } })
+  if (aggregate === 'count') return columnSchema({ type, notNull: true })
+  // A minimum or a maximum is a value of the column.
+  const values = operand?.column.type === type ? operand.column : {}
+  return columnSchema({ ...values, type, notNull: false })
 }
 
-export function columnSchema (column: Pick<Column, 'type' | 'notNull' | 'labels'>): JsonSchema {
-  const schema = valueSchema(column.type, column.labels)
-  if (column.notNull || schema.type === undefined) return schema
+export type ShownColumn = Pick<Column, 'type' | 'notNull' | 'labels' | 'dimensions'>
+
+export function columnSchema (column: ShownColumn): JsonSchema {
+  const schema = valueSchema(column)
+  return column.notNull ? schema : orNull(schema)
+}
+
+function orNull (schema: JsonSchema): JsonSchema {
+  if (schema.type === undefined) return schema
   return { ...schema, type: [schema.type, 'null'], ...(Array.isArray(schema.enum) && { enum: [...schema.enum, null] }) }
 }
 
-function valueSchema (type: string, labels: readonly string[] | undefined): JsonSchema {
+function valueSchema ({ type, labels, dimensions = 1 }: Omit<ShownColumn, 'notNull'>): JsonSchema {
   switch (kindOf(type)) {
     case 'integer':
       return { type: 'integer' }
@@ -65,7 +73,11 @@ function valueSchema (type: string, labels: readonly string[] | undefined): Json
     case 'json':
       return {}
     case 'array':
-      return { type: 'array', items: valueSchema(itemType(type), labels) }
+      // PostgreSQL does not enforce the number of dimensions.
+      return {
+        type: 'array',
+        items: dimensions > 1 ? {} : orNull(valueSchema({ type: itemType(type), ...labels !== undefined && { labels } }))
+      }
     case 'vector':
       return { type: 'string' }
     case 'text':

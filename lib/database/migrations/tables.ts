@@ -240,8 +240,8 @@ function primaryKeyWarning (existing: Table, wanted: WantedTable): string {
   return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database, but declared as ${words(wanted.primaryKey)}: change one of the two`
 }
 
-function columnSql ({ name, type, default: value, hasDefault }: WantedColumn, notNull: boolean): string {
-  return `${identifier(name)} ${type}${hasDefault ? ` default ${defaultSql(value, type)}` : ''}${notNull ? ' not null' : ''}`
+function columnSql ({ name, type, dimensions = 1, default: value, hasDefault }: WantedColumn, notNull: boolean): string {
+  return `${identifier(name)} ${type}${'[]'.repeat(dimensions - 1)}${hasDefault ? ` default ${defaultSql(value, type)}` : ''}${notNull ? ' not null' : ''}`
 }
 
 function defaultSql (value: unknown, type: string): string {

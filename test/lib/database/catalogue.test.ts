@@ -10,7 +10,7 @@ test('the catalogue contains columns, keys and references of tables and views', 
       "create domain email as text not null check (value like '%@%')",
       'create table authors (id int generated always as identity primary key, name varchar(20) unique)',
       `create table books (tenant_id text not null, id uuid default gen_random_uuid(), author_id int references authors (id), price numeric(8, 2) not null,
-      double numeric generated always as (price * 2) stored, mood mood, tags text[], mail email, deleted boolean default false, deleted_at timestamptz, primary key (tenant_id, id))`,
+      double numeric generated always as (price * 2) stored, mood mood, tags text[], grid int[][], mail email, deleted boolean default false, deleted_at timestamptz, primary key (tenant_id, id))`,
       'create unique index on books (price, mood)',
       'create unique index on books (lower(mail))',
       'create unique index on books (mood) where deleted',
@@ -37,7 +37,8 @@ test('the catalogue contains columns, keys and references of tables and views', 
     t.match(column('price'), { type: 'numeric', notNull: true, hasDefault: false })
     t.match(column('double'), { generated: true, hasDefault: false })
     t.match(column('mood'), { type: 'mood', labels: ['sad', 'ok'] })
-    t.match(column('tags'), { type: 'text[]' })
+    t.strictSame(column('tags'), { name: 'tags', type: 'text[]', notNull: false, hasDefault: false, generated: false })
+    t.match(column('grid'), { type: 'integer[]', dimensions: 2 })
     t.match(column('mail'), { type: 'text', notNull: true })
     t.match(tables.get('authors'), { uniqueKeys: [['name']], tenantScoped: false, softDelete: false })
     t.match(tables.get('authors')?.columns.get('id'), { generated: true, hasDefault: true })

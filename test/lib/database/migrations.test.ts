@@ -98,6 +98,8 @@ test("an empty database gets the server's tables and the declared ones; a second
 
     const found = engine.catalogue.tables.get('notes')
     t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
+    t.equal(found?.columns.get('grid')?.dimensions, 2, 'as its default')
+    t.equal(found?.columns.get('tags')?.dimensions, undefined)
     const [row] = await engine.transaction(withoutTenant, (session) =>
       session.rows({
         text:

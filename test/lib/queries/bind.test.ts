@@ -255,7 +255,7 @@ test('a record is documented in its JSON form, without excluded columns', async 
       id: { type: 'string', format: 'uuid' },
       views: { type: 'integer' },
       rating: { type: ['number', 'null'] },
-      tags: { type: ['array', 'null'], items: { type: 'string' } },
+      tags: { type: ['array', 'null'], items: { type: ['string', 'null'] } },
       meta: {},
       mood: { type: ['string', 'null'], enum: ['calm', 'wild', null] },
       published_at: { type: ['string', 'null'], format: 'date-time' },

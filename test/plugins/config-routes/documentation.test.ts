@@ -1,5 +1,6 @@
 /** The documentation of configured routes, on a running server. */
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { test } from 'tap'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -118,4 +119,53 @@ test('the documentation has the types of aggregates, of values in JSON columns a
     properties: { id: { type: 'integer' }, colour: { type: ['string', 'null'] }, parts: {} },
     required: ['id', 'colour', 'parts']
   })
+})
+
+test('the documentation of array columns has their null items, and lists within lists only for several dimensions', async (t) => {
+  const { connectionString } = await postgresDatabase(t, {
+    sql:
+      "create type size as enum ('s', 'l'); create table boards (id integer primary key, tags text[], sizes size[], cells integer[][], short varchar(3)[])"
+  })
+  const app = await testServer(t, {
+    routes: [
+      { method: 'get', path: '/boards', queries: [{ table: 'boards', operation: 'select' }] },
+      { method: 'post', path: '/boards', queries: [{ table: 'boards', operation: 'insert' }] },
+      {
+        method: 'put',
+        path: '/boards/:id',
+        request: { body: { tags: { type: 'array' } } },
+        queries: [{ table: 'boards', operation: 'update', id: '{{params.id}}', data: { tags: '{{body.tags}}' } }]
+      }
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const document = (await app.inject('/doc')).json()
+  const { get, post } = document.paths['/boards']
+  const valid = (schema: unknown, value: unknown) =>
+    new Ajv2020({ strict: false }).validate(Object(schemaWithoutReferences(document, schema)), value)
+  const bodySchema = post.requestBody.content['application/json'].schema
+  const add = async (payload: object) => await app.inject({ method: 'POST', url: '/boards', payload })
+
+  const row = { id: 1, tags: ['x', null], sizes: ['s', null], cells: [[1, null], [3, 4]], short: [null] }
+  for (const body of [row, [{ ...row, id: 2 }], { id: 3, cells: [7] }]) {
+    const response = await add(body)
+    t.equal(response.statusCode, 201, response.body)
+    t.ok(valid(bodySchema, body), 'the body is documented')
+    t.ok(valid(post.responses['201'].content['application/json'].schema, response.json()), `the response is documented: ${response.body}`)
+  }
+  const { data } = (await app.inject('/boards')).json()
+  t.match(data[0], row)
+  t.ok(valid(get.responses['200'].content['application/json'].schema, { data, pagination: { limit: 20, offset: 0, total: 3 } }))
+
+  for (const [name, value] of [['tags', [['a'], ['b']]], ['sizes', [['s']]], ['short', [['a'], ['b']]]] as const) {
+    for (const body of [{ id: 4, [name]: value }, [{ id: 4, [name]: value }]]) {
+      const refused = await add(body)
+      t.equal(refused.statusCode, 400, name)
+      t.match(refused.json().details, [{ message: /must be an array .*without arrays in it/, keyword: 'type' }])
+      t.notOk(valid(bodySchema, body), name)
+    }
+  }
+  const changed = await app.inject({ method: 'PUT', url: '/boards/1', payload: { tags: [['a']] } })
+  t.equal(changed.statusCode, 400)
+  t.match(changed.json(), { details: [{ path: '/body/tags', message: /without arrays in it/ }] })
+  t.match((await add({ id: 4, short: ['long'] })).json().details, [{ message: /at most 3 characters/, keyword: 'maxLength' }])
 })

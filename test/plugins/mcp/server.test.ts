@@ -90,6 +90,22 @@ for (const era of ['modern', 'legacy'] as const) {
   })
 }
 
+test('a list with null items in an array column is read by clients that validate results', async (t) => {
+  const { app, connect } = await serve(t, {
+    tables: { posts: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, tags: { type: 'text[]' } } } },
+    routes: [
+      { path: '/posts', method: 'get', mcp: { name: 'posts' }, queries: [{ table: 'posts', operation: 'select' }] },
+      { path: '/posts', method: 'post', mcp: { name: 'add' }, queries: [{ table: 'posts', operation: 'insert' }] }
+    ]
+  })
+  const client = await connect(token('acme'))
+  await client.listTools()
+  t.match(await client.callTool({ name: 'add', arguments: { body: { id: 1, tags: ['x', null] } } }), { structuredContent: { id: 1 } })
+  t.match(await client.callTool({ name: 'posts', arguments: {} }), { structuredContent: { data: [{ tags: ['x', null] }] } })
+  const nested = await app.inject({ method: 'POST', url: '/posts', headers: token('acme'), payload: { id: 2, tags: [['x']] } })
+  t.equal(nested.statusCode, 400)
+})
+
 test("a route's errors are results that say what to do", async (t) => {
   const { connect } = await serve(t)
   const client = await connect(token('acme'))
