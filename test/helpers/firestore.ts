@@ -65,9 +65,12 @@ export async function faultyFirestore (t: Test): Promise<FaultyFirestore> {
   disturb('Commit', (commit) => (call, respond) => {
     commit(call, (error, ...values) => {
       const code = lost
-      if (error !== null || code === null) return respond(error, ...values)
-      lost = null
-      respond({ code, details: 'the connection was lost after the commit' })
+      if (error !== null || code === null) {
+        respond(error, ...values)
+      } else {
+        lost = null
+        respond({ code, details: 'the connection was lost after the commit' })
+      }
     })
   })
   return {

@@ -117,7 +117,7 @@ async function server (t: Test) {
   if (app.firestore === null) throw new Error('no Firestore')
   const firestore: DocumentStore = app.firestore
   /** The server runs the work with a Firestore that it gives little time. */
-  async function impatiently<Result> (work: () => Promise<Result>): Promise<Result> {
+  const impatiently = async <Result>(work: () => Promise<Result>): Promise<Result> => {
     const patient: Pick<DocumentStore, 'text' | 'transaction'> = { text: firestore.text, transaction: firestore.transaction }
     const store = await openFirestore({ emulatorHost, projectId, isDefault: true, maxResultBytes: 100_000, timeoutMs: 100 })
     t.teardown(() => store.close())
