@@ -1,13 +1,13 @@
 /** Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards only routes with `config: { access }`. */
 import type { RouteOptions } from 'fastify'
 import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
-import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/document/rules/auth.js'
+import { checkAuthProviders, checkLifetime, type CompleteAuthProvider } from '../../lib/document/rules/auth.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, readSection, record, text } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { FaultList, withoutFaults } from '../../lib/schema/faults.js'
 import { type AuthProviders, AuthProviders as ProvidersSection } from '../../lib/schema/tokens.js'
 import { type Access, accessLevels, requireCaller, requirePermissions } from './access.js'
 import { type Callers, createCallers } from './callers.js'
@@ -79,6 +79,8 @@ export default definePlugin<AuthOptions>({
     const keyring = ownKeysOf(registration, jwt, keys, now)
     const store = createTokens(keyring, now, providers, maxLifetime, sources.revocations)
     const { forget, inspect, issue, hasRevocations, ...tokens } = store
+    // The lifetime may be the default, or that of the app's own @fastify/jwt.
+    if (store.canSign) withoutFaults((faults) => checkLifetime(store.lifetime, maxLifetime, faults))
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)

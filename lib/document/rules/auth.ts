@@ -96,7 +96,7 @@ export function checkJwt (
   { secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = Infinity }: Settable<Jwt>,
   faults: FaultList
 ): Jwt['algorithm'] {
-  if (expiresIn > maxLifetime) faults.add('/jwt/expiresIn', `exceeds \`jwt.maxLifetime\`: expected at most ${maxLifetime} seconds`)
+  checkLifetime(expiresIn, maxLifetime, faults)
   if (publicKey === undefined) {
     if (algorithm !== undefined && algorithm !== 'HS256') {
       faults.add('/jwt/publicKey', `missing: ${algorithm} tokens are verified with a public key`)
@@ -114,6 +114,11 @@ export function checkJwt (
     faults.add('/jwt/privateKey', 'expected the private key of `publicKey`, in PEM')
   }
   return actual ?? algorithm ?? 'RS256'
+}
+
+/** @param expiresIn the lifetime of a token by default */
+export function checkLifetime (expiresIn: number, maxLifetime: number, faults: FaultList): void {
+  if (expiresIn > maxLifetime) faults.add('/jwt/expiresIn', `exceeds \`jwt.maxLifetime\`: expected at most ${maxLifetime} seconds`)
 }
 
 function algorithmOf (pem: string): 'RS256' | 'ES256' | null {

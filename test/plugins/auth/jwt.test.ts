@@ -472,3 +472,16 @@ t.test('a caller with an API key has no request.user', async (t) => {
   const response = await app.inject({ url: '/access', headers: { 'x-api-key': 'a-key-of-the-platform-here' } })
   t.match(response.json(), { user: null, auth: { sub: 'api-key' } })
 })
+
+t.test('the lifetime by default must not exceed maxLifetime either, if the server signs tokens', async (t) => {
+  const fault = { message: /\/jwt\/expiresIn: exceeds `jwt\.maxLifetime`: expected at most 600 seconds/ }
+  const { publicKey, privateKey } = keyPair('RS256')
+  const short = { ...jwt, maxLifetime: 600 }
+  const signs = (expiresIn: string) => ({ secret: testSecret, sign: { expiresIn } })
+  await t.rejects(createApp(t, { auth: { jwt: short } }), fault)
+  await t.rejects(createApp(t, { auth: { jwt: { publicKey, privateKey, maxLifetime: 600 } } }), fault)
+  await t.rejects(createApp(t, { auth: { jwt: short }, own: signs('20m') }), fault)
+  const working = [{ auth: { jwt: { ...short, expiresIn: 600 } } }, { auth: { jwt: short }, own: signs('10m') }]
+  for (const options of working) t.ok((await createApp(t, options)).auth.sign({ sub: 'ada' }))
+  t.equal((await createApp(t, { auth: { jwt: { publicKey, maxLifetime: 600 } } })).auth.canSign, false, 'tokens are issued elsewhere')
+})
