@@ -7,7 +7,7 @@ import { canSign, checkAuth, checkAuthProviders, checkJwt, checkMfa, checkRbac }
 import { billingOf, checkPayprovAddress } from '../document/rules/billing.js'
 import { checkMail } from '../document/rules/mail.js'
 import {
-  checkCache, checkCors, checkEgress, checkFiles, checkPlans, checkRedisUrl, checkStorage, paginationOf, withDefaultRule
+  checkCache, checkCors, checkEgress, checkFiles, checkPlans, checkRedisUrl, checkStorage, checkTrustProxy, paginationOf, withDefaultRule
 } from '../document/rules/sections.js'
 import type { Sections } from '../document/sections.js'
 import type { Env } from '../expressions/environment.js'
@@ -84,6 +84,7 @@ export function storageOf ({ sections, faults }: PartContext) {
 /** The HTTP server, pages and the cache of responses. */
 export function servingOf ({ sections, faults }: PartContext) {
   const server = sections.filled('server', Server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs')
+  if (server !== undefined) checkTrustProxy(server, faults)
   const cors = sections.filled('cors', Cors, 'credentials', 'maxAge', 'exposedHeaders')
   if (cors !== undefined) checkCors(cors, faults)
   const pages = sections.get('pagination', Pagination)

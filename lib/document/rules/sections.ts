@@ -1,4 +1,5 @@
 /** Checks of sections that have few rules beyond their schema. */
+import ipaddr from 'ipaddr.js'
 import type { Static } from 'typebox'
 import { isTenantScoped } from '../../database/declared-tables.js'
 import { faultOfException } from '../../http/egress.js'
@@ -13,7 +14,7 @@ import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../../schema/
 import type { Pagination } from '../../schema/pagination.js'
 import type { Plans } from '../../schema/plans.js'
 import type { Route } from '../../schema/route.js'
-import type { Cors, TenantCors } from '../../schema/server.js'
+import type { Cors, Server, TenantCors } from '../../schema/server.js'
 import type { TableDefinition } from '../../schema/table.js'
 import type { Egress, Tenancy } from '../../schema/tenancy.js'
 import { isTurnedOff, reservedPaths } from '../reserved.js'
@@ -53,6 +54,30 @@ export function checkCache (cache: Static<typeof CacheStore>, faults: FaultList)
       faults.add(`/cache/${name}`, `is not used: the \`provider\` is "${cache.provider}"`)
     }
   }
+}
+
+const namedRanges: ReadonlySet<string> = new Set(['loopback', 'linklocal', 'uniquelocal'])
+
+/** Fastify would refuse these addresses with an error that names no member. It splits a text at its commas. */
+export function checkTrustProxy ({ trustProxy }: Pick<Server, 'trustProxy'>, faults: FaultList): void {
+  const fault = 'expected IP addresses or CIDR ranges, such as 10.0.0.0/8, or `loopback`, `linklocal` and `uniquelocal`'
+  if (typeof trustProxy === 'string' && !trustProxy.split(',').every((text) => isProxy(text.trim()))) faults.add('/server/trustProxy', fault)
+  if (!Array.isArray(trustProxy)) return
+  for (const [index, text] of trustProxy.entries()) {
+    if (!isProxy(text)) faults.add(pointerTo('/server/trustProxy', index), fault)
+  }
+}
+
+function isProxy (text: string): boolean {
+  if (namedRanges.has(text)) return true
+  const slash = text.lastIndexOf('/')
+  const digits = slash === -1 ? text : text.slice(0, slash)
+  if (!ipaddr.isValid(digits)) return false
+  if (slash === -1) return true
+  const range = text.slice(slash + 1)
+  const isIPv4 = ipaddr.parse(digits).kind() === 'ipv4'
+  if (/^\d+$/.test(range)) return Number(range) > 0 && Number(range) <= (isIPv4 ? 32 : 128)
+  return isIPv4 && ipaddr.IPv4.isValid(range) && (ipaddr.IPv4.parse(range).prefixLengthFromSubnetMask() ?? 0) > 0
 }
 
 export function checkCors (cors: Cors, faults: FaultList): void {

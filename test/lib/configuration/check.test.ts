@@ -1,4 +1,5 @@
 /** checkConfig: rejected documents with their messages, and the configuration of an accepted one. */
+import Fastify from 'fastify'
 import t from 'tap'
 import { checkConfig, ConfigError, environmentOf, isChecked, withSections } from '../../../lib/configuration/index.js'
 import { check, faultsOf, faultsOn, route, secret } from './documents.js'
@@ -261,6 +262,25 @@ t.test('trustProxy accepts each of its forms', async (t) => {
   }
   t.strictSame(faultsOf({ server: { trustProxy: ['10.0.0.1', 3] } }), ['/server/trustProxy/1: expected a string, got an integer'])
   t.strictSame(faultsOf({ server: { trustProxy: 0 } }), ['/server/trustProxy: expected at least 1'])
+})
+
+t.test('an address in trustProxy that Fastify refuses is a fault with its place', async (t) => {
+  const expected = 'expected IP addresses or CIDR ranges, such as 10.0.0.0/8, or `loopback`, `linklocal` and `uniquelocal`'
+  const valid = ['loopback, 10.0.0.1', '10.0.0.0/255.0.0.0', 'fc00::/7', '::1', ['uniquelocal', 'linklocal', '::ffff:10.0.0.1/104']]
+  for (const trustProxy of valid) {
+    t.strictSame(faultsOf({ server: { trustProxy } }), [], String(trustProxy))
+    t.doesNotThrow(() => Fastify({ trustProxy }), String(trustProxy))
+  }
+  const invalid = ['nonsense', '10.0.0.1,', '10.0.0.0/33', '10.0.0.0/0', 'fc00::/129', '10.0.0.0/255.0.255.0', 'fc00::/255.0.0.0', '10.0.0.0/x']
+  for (const trustProxy of invalid) {
+    t.strictSame(faultsOf({ server: { trustProxy } }), [`/server/trustProxy: ${expected}`], trustProxy)
+    t.throws(() => Fastify({ trustProxy }), TypeError, trustProxy)
+  }
+  t.strictSame(faultsOf({ server: { trustProxy: '{{env.PROXY}}' } }, { PROXY: 'my-proxy' }), [`/server/trustProxy: ${expected}`])
+  t.strictSame(faultsOf({ server: { trustProxy: ['10.0.0.1', '10.0.0.0/99', '10.0.0.1, 10.0.0.2'] } }), [
+    `/server/trustProxy/1: ${expected}`,
+    `/server/trustProxy/2: ${expected}`
+  ])
 })
 
 t.test('the document can name its schema', async (t) => {
