@@ -11,6 +11,7 @@ import { toJsonText } from '../json/stringify.js'
 import { kindOfName, redactTexts, tellsSecret } from '../log/redaction.js'
 import { FaultList } from '../schema/faults.js'
 import { Root } from '../schema/root.js'
+import { Jwt } from '../schema/tokens.js'
 import { assemble } from './assemble.js'
 
 export interface CheckOptions {
@@ -78,8 +79,8 @@ function withSettings (document: Readonly<Record<string, unknown>>, provider: Pr
     result[provider] = { ...section, connectionString: '{{env.DATABASE_URL}}' }
   }
   if (
-    isRecord(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && (jwt.algorithm ?? 'HS256') === 'HS256' &&
-    isSet(env, 'JWT_SECRET')
+    isRecord(jwt) && jwt.secret === undefined && jwt.publicKey === undefined && isSet(env, 'JWT_SECRET') &&
+    (read(Jwt.properties.algorithm, jwt.algorithm, '', { faults: new FaultList(), env }) ?? 'HS256') === 'HS256'
   ) {
     result.jwt = { ...jwt, secret: '{{env.JWT_SECRET}}' }
   }

@@ -283,6 +283,14 @@ t.test('an address in trustProxy that Fastify refuses is a fault with its place'
   ])
 })
 
+t.test('JWT_SECRET is the secret if a setting names the algorithm HS256', async (t) => {
+  const jwt = { algorithm: "{{env.ALG || 'HS256'}}" }
+  for (const env of [{}, { ALG: 'HS256' }]) {
+    t.match(check({ jwt }, { JWT_SECRET: secret, ...env }).jwt, { algorithm: 'HS256', secret })
+  }
+  t.strictSame(faultsOf({ jwt }, { JWT_SECRET: secret, ALG: 'RS256' }), ['/jwt/publicKey: missing: RS256 tokens are verified with a public key'])
+})
+
 t.test('the document can name its schema', async (t) => {
   t.strictSame(faultsOf({ $schema: 'node_modules/tenantry/schema.json', jwt: { secret } }), [])
 })
