@@ -41,7 +41,7 @@ export interface RealtimeOptions extends RealtimeSection {
   readonly monotonic?: (() => number) | undefined
 }
 
-const expiryMs = 500 // ms between checks for expired tokens
+const expiryMs = 500 // ms between checks for expired tokens, and before failed checks are repeated
 
 export default definePlugin<RealtimeOptions>({
   name: 'realtime',

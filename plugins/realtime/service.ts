@@ -32,6 +32,8 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
   const { tenants, log } = app
   const clients = new Set<Client>()
   const expiring = new WeakSet<Client>()
+  /** Their callers may have lost rights since their last check. */
+  const unchecked = new Set<Client>()
   const ruleOf = createRoomRules(roomRules)
   let isStopping = false
 
@@ -65,6 +67,7 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     if (client.isClosed) return
     client.isClosed = true
     clients.delete(client)
+    unchecked.delete(client)
     const { tenant } = client.identity
     watches.closeAll(client)
     rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
@@ -98,8 +101,25 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     }
   }
 
-  /** Checks the token or key, the tenant and the permissions again. Ends the connection, or mutes its watches and leaves its rooms. */
+  /**
+   * Checks the token or key, the tenant and the permissions again. Ends the connection, or mutes its watches and leaves its rooms. After a
+   * failure, the next `expire` checks it again.
+   */
   async function recheck (client: Client): Promise<void> {
+    unchecked.delete(client)
+    try {
+      await checkRights(client)
+    } catch (error) {
+      if (!client.isClosed) unchecked.add(client)
+      throw error
+    }
+  }
+
+  async function recheckLogged (client: Client): Promise<void> {
+    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
+  }
+
+  async function checkRights (client: Client): Promise<void> {
     const { identity, outlet } = client
     await verify(client)
     if (client.isClosed) return
@@ -172,10 +192,10 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
 
     /** Checks the connections of the tenant, or all connections for the platform. */
     async recheck (tenant: Owner): Promise<void> {
-      for (const client of clients) {
-        if (tenant !== platformRef && client.identity.tenant !== tenant) continue
-        await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
-      }
+      const affected = [...clients].filter(({ identity }) => tenant === platformRef || identity.tenant === tenant)
+      for (const client of affected) unchecked.add(client)
+      // While a slow check delays the others, `expire` begins them.
+      for (const client of affected) if (unchecked.has(client)) await recheckLogged(client)
     },
 
     /** Records the bytes of open connections as bandwidth. */
@@ -183,14 +203,19 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
       for (const client of clients) recordBytes(client)
     },
 
-    /** Ends connections with expired tokens. Other changes of rights arrive as events. A slow look-up delays no other connection. */
+    /**
+     * Ends connections with expired tokens, and repeats failed checks. Other changes of rights arrive as events. A slow look-up delays no
+     * other connection.
+     */
     async expire (): Promise<void> {
+      const rechecks = Promise.all([...unchecked].map(recheckLogged))
       await Promise.all(Array.from(clients, async (client) => {
         if (expiring.has(client)) return
         expiring.add(client)
         await verify(client)
         expiring.delete(client)
       }))
+      await rechecks
     },
 
     /** Ends the connections that watch the table. Clients reconnect and get a `gap`. */

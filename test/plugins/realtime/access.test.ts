@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { gate } from '../../helpers/gate.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -191,6 +192,48 @@ test('a client with a valid key stays connected when its address has sent many i
   t.equal((await deleted.client.closed).code, 4401)
   await valid.client.settle()
   t.equal(valid.client.socket.readyState, 1)
+})
+
+test('a connection that could not be checked after a change is checked again until that succeeds', async (t) => {
+  const { app, connect: join, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const acme = ask('acme')
+  t.match(await acme('PUT /tenant/rbac', { body: { enabled: true } }), { status: 200 })
+  t.equal((await acme('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['tasks:read'] } })).status, 201)
+  const [reader, other] = [await join('acme', { role: 'reader' }), await join('acme', { permissions: ['tasks:read'] })]
+  for (const client of [reader, other]) t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+
+  const { get } = app.tenants
+  let failing = false
+  let failures = 0
+  t.intercept(app.tenants, 'get', {
+    value: (id: string) => {
+      if (!failing) return get(id)
+      failures++
+      return Promise.reject(failure('databaseBusy'))
+    }
+  })
+  /** Makes the change while the database is too busy for the checks after it. */
+  const changeUnchecked = async (change: () => Promise<unknown>) => {
+    failing = true
+    failures = 0
+    await change()
+    await until('both connections could not be checked twice', () => failures >= 4)
+    failing = false
+  }
+  await changeUnchecked(() =>
+    app.events.change({ topic: 'roles', tenant: tenantRef('acme') }, async (transaction) => {
+      await sql`update tenantry.tenant_roles set permissions = '{}' where tenant_id = 'acme' and name = 'reader'`.execute(transaction)
+    })
+  )
+  let number = 0
+  await until('the watch is silent', async () => {
+    await sql`insert into tasks (tenant_id, number, title) values ('acme', ${++number}, 'x')`.execute(app.db)
+    t.match(await other.change(), { id: number })
+    await reader.settle()
+    return !reader.messages.some(({ type, id }) => type === 'change' && id === number)
+  })
+  await changeUnchecked(() => app.tenants.update('acme', { status: 'suspended' }))
+  for (const { closed } of [reader, other]) t.equal((await closed).code, 4403)
 })
 
 test('connections of a deleted tenant end if they are next checked when another tenant has its id', async (t) => {
