@@ -259,18 +259,18 @@ test('connections of a deleted tenant end, and its waiting calls are rejected', 
   const { state, pool } = world(1)
   const first = call(pool, server, 'a')
   await settle()
-  const others = ['b', 'c'].map((tenant) => call(pool, server, tenant))
+  const [second, third] = [call(pool, server, 'b'), call(pool, server, 'c')]
   await settle()
   t.same([...pool.tenants()].sort(), ['a', 'b', 'c'].map(lifeOf))
-  const refused = t.rejects(others[0]?.done ?? Promise.resolve(), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  const refused = t.rejects(async () => await second.done, { code: 'TENANTRY_TENANT_UNKNOWN' })
   pool.endOf(lifeOf('b'))
   await refused
   pool.endOf(lifeOf('a'))
   await settle()
-  t.match([others[1]?.isBegun, state.started, state.open], [true, 2, 1], "the next tenant does not wait for the deleted one's call")
+  t.match([third.isBegun, state.started, state.open], [true, 2, 1], "the next tenant does not wait for the deleted one's call")
   t.same([...pool.tenants()], [lifeOf('c')])
-  for (const { end } of [first, ...others]) end()
-  await Promise.all([first.done, others[1]?.done])
+  for (const { end } of [first, second, third]) end()
+  await Promise.all([first.done, third.done])
   await pool.close()
 })
 
