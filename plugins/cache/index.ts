@@ -1,10 +1,12 @@
 /** The cache of responses: `app.cache` and its endpoints. */
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from '../../lib/cache/store.js'
+import { checkCacheSections } from '../../lib/document/rules/sections.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { membersOf, withMethods } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { atMostEvery } from '../../lib/time/spans.js'
 import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
@@ -40,6 +42,7 @@ export default definePlugin<CacheOptions>({
   },
   async setup (app, options) {
     const { enabled = true, ttl } = options
+    if (options.store === undefined) withoutFaults((faults) => checkCacheSections(options, faults))
     const store = options.store ?? await createStore(app, options)
     app.decorate('cache', store)
     app.decorate('cacheDefaults', Object.freeze({ enabled, ttl }))

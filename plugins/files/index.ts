@@ -4,6 +4,7 @@
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
+import { checkFiles, checkStorage } from '../../lib/document/rules/sections.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
@@ -14,6 +15,7 @@ import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { repeatWhenReady } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, membersOf, section, text, whole, withMethods } from '../../lib/plugin/options.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
 import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -77,6 +79,10 @@ export default definePlugin<FilesOptions>({
       slowMs = 30_000, prefix, now = Date.now
     } = options
     if (!enabled) return undefined
+    withoutFaults((faults) => {
+      checkFiles(options, faults)
+      if (options.store === undefined) checkStorage(options.storageProvider ?? 'local', options.s3 !== undefined, faults)
+    })
     const { db, engine, log, tenants } = app
     const dbFor = engine.kyselyFor
     const objects = options.store ?? await openStore(options, log)

@@ -3,7 +3,7 @@
  * example to print them during development.
  */
 import type { FastifyInstance } from 'fastify'
-import { sendAction } from '../../lib/document/rules/mail.js'
+import { checkMailTexts, sendAction } from '../../lib/document/rules/mail.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
@@ -28,6 +28,7 @@ export default definePlugin<MailOptions>({
   after: ['integrations'],
   options: { mail: section(MailSchema), links: section(AuthSection.properties.links), appUrl: text, deliver: callback, now: callback },
   setup (app, options) {
+    withoutFaults((faults) => checkMailTexts(options.mail, options.links, faults))
     const { mail, deliver = mail === undefined ? null : connectorOf(app, mail) } = options
     app.decorate('mail', createMail(app, options, deliver))
   }

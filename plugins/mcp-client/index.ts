@@ -3,7 +3,7 @@
  * Models may call these tools too.
  */
 import { Type } from 'typebox'
-import { checkMcpServers } from '../../lib/document/rules/agent.js'
+import { checkMcpServers, checkProcesses } from '../../lib/document/rules/agent.js'
 import { type Owner, tenantOfLife } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen, untilSuccess, whenStopping } from '../../lib/plugin/lifecycle.js'
@@ -34,7 +34,10 @@ export default definePlugin<McpClientOptions>({
   optional: ['metrics'],
   options: { servers: section(Type.Array(McpServer)), maxProcesses: whole(1, 1000), now: callback },
   async setup (app, { servers = [], maxProcesses = 8, now }) {
-    withoutFaults((faults) => checkMcpServers(servers, faults))
+    withoutFaults((faults) => {
+      checkMcpServers(servers, faults)
+      checkProcesses(servers, maxProcesses, faults)
+    })
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()
     const { events, log, tenants } = app

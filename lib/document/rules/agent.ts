@@ -122,7 +122,7 @@ export function checkMcpServers (servers: readonly McpServer[], faults: FaultLis
 }
 
 /** A process for all tenants may be in use all the time. */
-function checkProcesses (servers: readonly McpServer[], max: number, faults: FaultList): void {
+export function checkProcesses (servers: readonly McpServer[], max: number, faults: FaultList): void {
   const programs = servers.filter(({ command }) => command !== undefined)
   const shared = programs.filter((server) => server.shared === true).length
   if (shared < programs.length && shared >= max) {

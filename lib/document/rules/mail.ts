@@ -3,7 +3,7 @@ import type { ConnectorSet } from '../../connectors/types.js'
 import { type Env, setting } from '../../expressions/environment.js'
 import type { Auth } from '../../schema/auth.js'
 import { type FaultList, nearest } from '../../schema/faults.js'
-import { linkPaths, mailKinds, mailPlaceholders, placeholdersIn } from '../mail-template.js'
+import { linkPaths, type MailKind, mailKinds, mailPlaceholders, placeholdersIn } from '../mail-template.js'
 import { isBaseAddress, webAddress } from '../web-address.js'
 
 /** The action of a connector that sends a mail: its params are `to`, `from`, `subject`, `text` and `html`. */
@@ -14,12 +14,7 @@ export function checkMail (
   { env, connectors }: { readonly env: Env, readonly connectors: ConnectorSet },
   faults: FaultList
 ): void {
-  for (const kind of mailKinds) {
-    const link = links[kind]
-    if (link !== undefined && webAddress(link)?.hash !== '') {
-      faults.add(`/auth/links/${kind}`, 'expected the URL of a page: `http://` or `https://`, without a fragment')
-    }
-  }
+  checkLinks(links, faults)
   if (mail === undefined) return
   checkConnector(mail.connector, env, connectors, faults)
   const appUrl = setting(env, 'APP_URL') ?? ''
@@ -33,10 +28,29 @@ export function checkMail (
         `is missing: expected the URL of the page that the link opens, or the setting APP_URL, to which \`${linkPaths[kind]}\` is appended`
       )
     }
-    const { subject, text, html } = mail.templates?.[kind] ?? {}
-    for (const [member, value] of Object.entries({ subject, text, html })) {
-      if (value !== undefined) checkTemplate(value, `/auth/mail/templates/${kind}/${member}`, member !== 'subject', faults)
+    checkTemplates(mail, kind, faults)
+  }
+}
+
+/** The rules that need neither connectors nor settings. */
+export function checkMailTexts (mail: Auth['mail'], links: Auth['links'], faults: FaultList): void {
+  checkLinks(links ?? {}, faults)
+  for (const kind of mailKinds) checkTemplates(mail, kind, faults)
+}
+
+function checkLinks (links: NonNullable<Auth['links']>, faults: FaultList): void {
+  for (const kind of mailKinds) {
+    const link = links[kind]
+    if (link !== undefined && webAddress(link)?.hash !== '') {
+      faults.add(`/auth/links/${kind}`, 'expected the URL of a page: `http://` or `https://`, without a fragment')
     }
+  }
+}
+
+function checkTemplates (mail: Auth['mail'], kind: MailKind, faults: FaultList): void {
+  const { subject, text, html } = mail?.templates?.[kind] ?? {}
+  for (const [member, value] of Object.entries({ subject, text, html })) {
+    if (value !== undefined) checkTemplate(value, `/auth/mail/templates/${kind}/${member}`, member !== 'subject', faults)
   }
 }
 

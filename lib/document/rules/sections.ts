@@ -50,8 +50,18 @@ export function checkCache (cache: Static<typeof CacheStore>, faults: FaultList)
     const { member, expected } = needs[name]
     const section = cache[name]
     if (cache.provider === name && section === undefined) faults.add(`/cache/${name}/${member}`, `missing: expected ${expected}`)
-    if (cache.provider !== name && section !== undefined) {
-      faults.add(`/cache/${name}`, `is not used: the \`provider\` is "${cache.provider}"`)
+  }
+  checkCacheSections(cache, faults)
+}
+
+/** A section of a store that is not the provider. */
+export function checkCacheSections (
+  { provider = 'memory', ...sections }: Settable<Pick<Static<typeof CacheStore>, 'provider' | 'redis' | 'lmdb'>>,
+  faults: FaultList
+): void {
+  for (const name of ['redis', 'lmdb'] as const) {
+    if (provider !== name && sections[name] !== undefined) {
+      faults.add(`/cache/${name}`, `is not used: the \`provider\` is "${provider}"`)
     }
   }
 }
