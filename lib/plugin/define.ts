@@ -10,6 +10,7 @@ import { keepNextTickFast } from '../concurrency/next-tick.js'
 import { codeOf } from '../errors.js'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
+import { prefixOf } from '../http/prefix.js'
 import type { FastifyGroup, SchemaTypes } from '../http/schema-types.js'
 import { isRecord } from '../json/plain-value.js'
 import { serializeExactly } from '../json/stringify.js'
@@ -71,6 +72,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     const endpoints = await adding(name, 'members', () => setup(app, options))
     if (!addsEndpoints || endpoints === undefined) return
     await adding(name, 'endpoints', () => app.register(fp(async (group) => {
+      notePrefix(group, name)
       equip(group)
       compileLazily(group)
       closeQueries(group)
@@ -81,6 +83,20 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
   }
   orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })
   return fp(plugin, { name: fastifyNameOf(name), fastify: '5.x', dependencies: new Dependencies(name, dependencies) })
+}
+
+/** The prefixes of each plugin's endpoints, by the HTTP server, which all contexts of an app share. */
+const prefixes = new WeakMap<FastifyInstance['server'], Map<string, Set<string>>>()
+
+function notePrefix (group: FastifyInstance, name: string): void {
+  const known = prefixes.get(group.server) ?? new Map<string, Set<string>>()
+  prefixes.set(group.server, known)
+  known.set(name, (known.get(name) ?? new Set()).add(prefixOf(group)))
+}
+
+/** The prefixes under which a plugin has endpoints, in all contexts of the app so far. */
+export function prefixesOf (app: FastifyInstance, name: string): Iterable<string> {
+  return prefixes.get(app.server)?.get(name) ?? []
 }
 
 /** Fastify's errors for members and routes that the app has already name neither the plugin nor a way out. */

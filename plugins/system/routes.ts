@@ -7,20 +7,21 @@ import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
 import { prefixOf } from '../../lib/http/prefix.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
-import { optional } from '../../lib/plugin/define.js'
+import { optional, prefixesOf } from '../../lib/plugin/define.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
-/** By name, once all routes are registered: a group is on if one of its own paths is registered. */
+/** By name, once all routes are registered: a group is on if one of its own paths is registered, here or under its prefix. */
 function groupsOf (app: FastifyInstance, off: ReadonlySet<string>): Record<string, boolean> {
   const present = new Set<string>()
   const prefix = prefixOf(app)
   for (const { path, plugins: [group, ...others] } of reservedPaths) {
     if (group === undefined || others.length > 0 || off.has(group)) continue
-    if (methods.some((method) => app.hasRoute({ method, url: prefix + path }))) present.add(group)
+    const urls = [prefix, ...prefixesOf(app, group)].map((before) => before + path)
+    if (urls.some((url) => methods.some((method) => app.hasRoute({ method, url })))) present.add(group)
   }
   return Object.fromEntries(Array.from(builtInGroups, (group) => [group, present.has(group)]))
 }

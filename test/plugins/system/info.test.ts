@@ -1,3 +1,4 @@
+import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { checkConfig, versionOf } from '../../../lib/configuration/index.js'
 import { version } from '../../../lib/version.js'
@@ -32,6 +33,15 @@ test('the plugin works alone, and reports the available data', async (t) => {
     queue: null
   })
   t.same(groupsOf(body), ['system'])
+})
+
+test('a group with a prefix of its own is reported', async (t) => {
+  const routes = async (app: FastifyInstance) => {
+    app.get('/own/tools', { config: { access: 'open' } }, async () => ({}))
+  }
+  const { app } = await testApp(t, { plugins: { audit: { prefix: '/api' }, cache: { routes: false }, system: {} }, routes })
+  const { body } = await caller(t, app, admin)('GET /system/info')
+  t.same(groupsOf(body), ['audit', 'system'])
 })
 
 test('two servers of one database report each other', async (t) => {
