@@ -79,7 +79,7 @@ export default definePlugin<RealtimeOptions>({
 
     recheckOnChanges(app, core)
     // With a tenant, its entries are deleted from the database.
-    listen(app, app.events, { tenant: recorder.recheck })
+    listen(app, app.events, { tenant: recorder.recheck, gap: recorder.recheckAll })
     sweepHourly(app, 'old changes of rows', async () => {
       await recordedStore.sweep()
       await sweepChanges(store, new Date(now() - retentionSeconds * 1000))

@@ -104,6 +104,8 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     for (const { tenant, table, start } of recorded) {
       const entry = entries.get(keyOf({ tenant, table }))
       if (entry === undefined || start === null || !pending.delete(entry)) continue
+      // Open watches began with an entry that is gone.
+      if (entry.start !== null && entry.start !== start) lost(entry)
       entry.start = start
       entry.isUnsure = false
       for (const { resolve } of entry.waiting.splice(0)) resolve(recordingOf(entry, start))
@@ -161,6 +163,10 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     /** The tenant has changed: its entries are read again when they are used next. */
     recheck (tenant: Owner): void {
       for (const entry of entries.values()) if (entry.tenant === tenant) entry.isUnsure = true
+    },
+    /** Any tenant may have changed. */
+    recheckAll (): void {
+      for (const entry of entries.values()) entry.isUnsure = true
     },
     async stop (): Promise<void> {
       clearInterval(timer)

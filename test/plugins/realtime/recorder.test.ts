@@ -11,6 +11,7 @@ import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js
 import { createRecorder } from '../../../plugins/realtime/recorder.js'
 import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
+import { missSuccession } from '../../helpers/succession.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { document, open, type Opened, ready, tokenOf } from './app.js'
@@ -129,11 +130,20 @@ test('a table that was not recorded for a while is a gap for its watchers', asyn
   ended.end()
   await recorder.renew()
   t.same(lost, [], 'nothing is lost while it is renewed')
-  await sql`update tenantry.realtime_recorded set until = clock_timestamp() - interval '1 second'`.execute(app.db)
+  const expire = () => sql`update tenantry.realtime_recorded set until = clock_timestamp() - interval '1 second'`.execute(app.db)
+  await expire()
   await recorder.renew()
   t.same(lost, [notes], 'an unused table is no longer recorded')
   const again = await recorder.record(notes)
   t.ok(again.start > used.start, 'a new recording starts later')
+  await expire()
+  recorder.recheck(acmeRef)
+  t.ok((await recorder.record(notes)).start > again.start, 'a further watch begins a new recording')
+  t.same(lost, [notes, notes], 'the earlier one has missed changes')
+  recorder.recheck(acmeRef)
+  await recorder.record(notes)
+  await recorder.renew()
+  t.equal(lost.length, 2, 'both go on')
 })
 
 test('a watch of a tenant that was deleted and created again receives its changes', async (t) => {
@@ -148,6 +158,20 @@ test('a watch of a tenant that was deleted and created again receives its change
   const second = await connect('acme', later)
   t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
   const ask = caller(t, app, { token: tokenOf('acme', { ...later, role: 'admin' }) })
+  t.match(await ask('POST /notes', { body: { title: 'of the new tenant' } }), { status: 201 })
+  t.match(await second.change(), { record: { title: 'of the new tenant' } })
+})
+
+test('a watch on a server that missed the deletion of its tenant receives the changes of the later one', async (t) => {
+  const { app, connect } = await open(t, {}, { engine: await postgresSection(t) })
+  const first = await connect('acme')
+  t.match(await first.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
+  await sql`delete from tenantry.realtime_recorded`.execute(app.db)
+  await missSuccession(app, 'acme')
+  t.equal((await first.closed).code, 4403)
+  const second = await connect('acme')
+  t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
+  const ask = caller(t, app, { token: tokenOf('acme', { role: 'admin' }) })
   t.match(await ask('POST /notes', { body: { title: 'of the new tenant' } }), { status: 201 })
   t.match(await second.change(), { record: { title: 'of the new tenant' } })
 })
