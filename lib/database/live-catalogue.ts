@@ -26,7 +26,11 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, l
   async function readAgain (): Promise<Catalogue> {
     const { catalogue, constraints } = await read()
     const print = JSON.stringify(catalogue, (_name, value: unknown) => value instanceof Map ? [...value] : value)
-    if (print === fingerprint) return reading.catalogue
+    if (print === fingerprint) {
+      // Nothing is compiled from constraints: their columns are only for errors.
+      reading = { catalogue: reading.catalogue, constraints }
+      return reading.catalogue
+    }
     const isFirst = fingerprint === ''
     fingerprint = print
     reading = { catalogue: withDeclared({ ...catalogue, rowLevelSecurity }, wanted), constraints }

@@ -66,6 +66,27 @@ test('a constraint error names the columns and no values', (t) =>
     })
   }))
 
+test('a constraint error names the columns of changed constraints when the tables were read again', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(engine, 'create table things (id int primary key, a int, b int, constraint rule check (a > 0), constraint one unique (a))')
+    await engine.refresh()
+    await run(
+      engine,
+      'alter table things drop constraint rule, add constraint rule check (b > 0), add constraint added check (a < 100)',
+      'alter table things rename constraint one to renamed',
+      'insert into things values (1, 1, 1)'
+    )
+    let changes = 0
+    t.teardown(engine.onCatalogue(() => changes++))
+    const { tables } = engine.catalogue
+    t.equal((await engine.refresh()).tables, tables)
+    t.equal(changes, 0, 'routes are not compiled again')
+    for (const [values, column] of [['2, 2, -1', 'b'], ['2, 100, 1', 'a'], ['2, 1, 1', 'a']]) {
+      const error = await rejection(engine.text({ text: `insert into things values (${values})` }, [], withoutTenant))
+      t.match(error, { extras: { details: [{ path: `/${column}` }] } }, values)
+    }
+  }))
+
 test("a value of the wrong type is the caller's mistake", (t) =>
   onEachEngine(t, async (t, engine) => {
     const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], withoutTenant))
