@@ -11,7 +11,14 @@ export interface Reading {
   readonly constraints: Constraints
 }
 
-interface FoundColumn extends Omit<Column, 'labels' | 'dimensions' | 'nondeterministic' | 'maxLength' | 'precision' | 'scale'> {
+/** A type, with that behind a domain. */
+interface FoundType {
+  type: string
+  valueType: string | null
+  opaque: boolean
+}
+
+interface FoundColumn extends FoundType, Pick<Column, 'name' | 'notNull' | 'hasDefault' | 'generated'> {
   labels: readonly string[] | null
   /** 0 for other types than arrays, and for arrays without a declared number. */
   dimensions: number
@@ -39,6 +46,8 @@ interface Row extends Record<string, unknown> {
   checks: { name: string, columns: string[] }[]
 }
 
+const firstOwnOid = 16_384 // PostgreSQL's own types have smaller ones
+
 /** SQL for the names of a table's columns, in the order of their numbers. */
 const columnNames = (table: string, numbers: string) =>
   `(select coalesce(json_agg(a.attname order by u.place), '[]') from unnest(${numbers}) with ordinality u(attnum, place)
@@ -46,22 +55,45 @@ const columnNames = (table: string, numbers: string) =>
 
 const keyNames = columnNames('c.oid', 'k.conkey')
 
+/** The domains, each with the type behind all domains that it is based on. */
+const domains = `
+with recursive based (oid, base, modifier, dimensions, required) as (
+  select oid, typbasetype, typtypmod, typndims, typnotnull from pg_type where typtype = 'd'
+  union all
+  select s.oid, t.typbasetype, t.typtypmod, t.typndims, s.required or t.typnotnull
+  from based s join pg_type t on t.oid = s.base where t.typtype = 'd'),
+domains as materialized (select s.* from based s join pg_type t on t.oid = s.base where t.typtype <> 'd')`
+
+const isArray = (type: string) => `exists (select from pg_type n where n.oid = ${type}.typelem and n.typarray = ${type}.oid)`
+
+/** SQL for the row `v` of a FoundType, with members of its domain. PostgreSQL's own types have casts to `json` too, without effect. */
+const typeBehind = (oid: string) =>
+  `lateral (
+    select b.oid, format_type(b.oid, null) as type, d.modifier, d.dimensions, d.required,
+      case when i.oid is not null and not ${isArray('f')} then format_type(f.oid, null) || '[]' end as value_type,
+      f.typtype in ('c', 'p') or (e.oid is not null and ${isArray('f')}) or (f.oid >= ${firstOwnOid} and exists (
+        select from pg_cast k where k.castsource = f.oid and k.casttarget = 'json'::regtype and k.castmethod = 'f')) as opaque
+    from (select ${oid} as oid) g left join domains d on d.oid = g.oid join pg_type b on b.oid = coalesce(d.base, g.oid)
+      left join pg_type e on e.oid = b.typelem and e.typarray = b.oid left join domains i on i.oid = e.oid
+      join pg_type f on f.oid = coalesce(i.base, e.oid, b.oid)) v`
+
+const typeMembers = "'type', v.type, 'valueType', v.value_type, 'opaque', v.opaque"
+
 /** Tables, views, materialized views and foreign tables. Partitions are not listed separately; objects of extensions are left out. */
-const text = `
+const text = `${domains}
 select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as partitioned,
   (select coalesce(json_agg(json_build_object(
       'name', a.attname,
-      'type', case when t.typtype = 'd' then format_type(t.typbasetype, null) else format_type(a.atttypid, null) end,
-      'notNull', a.attnotnull or t.typnotnull,
+      ${typeMembers},
+      'notNull', a.attnotnull or coalesce(v.required, false),
       'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
-      'dimensions', case when t.typtype = 'd' then t.typndims else a.attndims end,
-      'modifier', case when t.typtype = 'd' then t.typtypmod else a.atttypmod end,
+      'dimensions', coalesce(v.dimensions, a.attndims),
+      'modifier', coalesce(v.modifier, a.atttypmod),
       'nondeterministic', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
-      'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e
-                 where e.enumtypid = case when t.typtype = 'd' then t.typbasetype else t.oid end)
+      'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = v.oid)
     ) order by a.attnum), '[]')
-    from pg_attribute a join pg_type t on t.oid = a.atttypid
+    from pg_attribute a join pg_type t on t.oid = a.atttypid, ${typeBehind('a.atttypid')}
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
   (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', ${keyNames}) order by k.conname), '[]')
     from pg_constraint k where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
@@ -152,14 +184,19 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf ({ labels, dimensions, nondeterministic, modifier, ...column }: FoundColumn): Column {
+function columnOf ({ labels, dimensions, nondeterministic, modifier, type, valueType, opaque, ...column }: FoundColumn): Column {
   return Object.freeze({
     ...column,
+    ...typeOf({ type, valueType, opaque }),
     ...labels !== null && { labels },
     ...dimensions > 1 && { dimensions },
     ...nondeterministic !== null && { nondeterministic },
-    ...boundsOf(column.type, modifier)
+    ...boundsOf(type, modifier)
   })
+}
+
+function typeOf ({ type, valueType, opaque }: FoundType): Pick<Column, 'type' | 'valueType' | 'opaque'> {
+  return { type, ...valueType !== null && { valueType }, ...opaque && { opaque } }
 }
 
 const header = 4 // bytes that PostgreSQL adds to the modifiers of these types
@@ -179,12 +216,13 @@ function boundsOf (type: string, modifier: number): Pick<Column, 'maxLength' | '
   }
 }
 
-interface FunctionRow extends Record<string, unknown>, Pick<DatabaseFunction, 'name' | 'returns' | 'type' | 'many' | 'volatile'> {
-  arguments: { name: string, type: string, mode: string }[]
+interface FunctionRow extends Record<string, unknown>, FoundType, Pick<DatabaseFunction, 'name' | 'returns' | 'many' | 'volatile'> {
+  /** `declared` is the type of the argument itself. */
+  arguments: (FoundType & { name: string, declared: string, mode: string })[]
   /** The number of arguments with a default; they are the last ones. */
   defaults: number
   /** For a composite type; null for others. */
-  attributes: { name: string, type: string }[] | null
+  attributes: (FoundType & { name: string, dimensions: number })[] | null
   record: boolean
   variadic: boolean
   definer: boolean
@@ -193,15 +231,17 @@ interface FunctionRow extends Record<string, unknown>, Pick<DatabaseFunction, 'n
   scopes: boolean
 }
 
-const functionsText = `
-select p.proname as name, p.pronargdefaults as defaults, coalesce(pg_get_function_result(p.oid), '') as returns, format_type(p.prorettype, null) as type, p.proretset as many,
+const functionsText = `${domains}
+select p.proname as name, p.pronargdefaults as defaults, coalesce(pg_get_function_result(p.oid), '') as returns,
+  v.type, v.value_type as "valueType", v.opaque, p.proretset as many,
   p.prorettype = 'record'::regtype as record, p.provolatile = 'v' as volatile, p.provariadic <> 0 as variadic, p.prosecdef as definer, has_function_privilege(p.oid, 'execute') as allowed,
   exists (select from unnest(p.proconfig) s where s like $2 || '=%') as scopes,
-  (select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[a.place], ''), 'type', format_type(a.type, null), 'mode', coalesce(p.proargmodes[a.place]::text, 'i')) order by a.place), '[]')
-    from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality a(type, place)) as arguments,
-  case when t.typtype = 'c' then (select json_agg(json_build_object('name', a.attname, 'type', format_type(a.atttypid, null)) order by a.attnum)
-    from pg_attribute a where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) end as attributes
-from pg_proc p join pg_type t on t.oid = p.prorettype
+  (select coalesce(json_agg(json_build_object('name', coalesce(p.proargnames[a.place], ''), 'declared', format_type(a.type, null), ${typeMembers},
+      'mode', coalesce(p.proargmodes[a.place]::text, 'i')) order by a.place), '[]')
+    from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) with ordinality a(type, place), ${typeBehind('a.type')}) as arguments,
+  case when t.typtype = 'c' then (select json_agg(json_build_object('name', a.attname, ${typeMembers}, 'dimensions', coalesce(v.dimensions, a.attndims)) order by a.attnum)
+    from pg_attribute a, ${typeBehind('a.atttypid')} where a.attrelid = t.typrelid and a.attnum > 0 and not a.attisdropped) end as attributes
+from pg_proc p join pg_type t on t.oid = p.prorettype, ${typeBehind('p.prorettype')}
 where p.pronamespace = (select oid from pg_namespace where nspname = $1) and p.prokind = 'f'
   and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 order by p.proname, p.oid`
@@ -217,14 +257,21 @@ async function readFunctions (session: Pick<Session, 'rows'>, schema: string): P
 function functionOf (row: FunctionRow): DatabaseFunction {
   const given = row.arguments.filter(({ mode }) => mode === 'i' || mode === 'b' || mode === 'v')
   const results = row.arguments.filter(({ mode }) => mode === 'o' || mode === 'b' || mode === 't')
-  const columns = row.attributes ?? (row.record ? results : null)
+  const columns = row.attributes ?? (row.record ? results.map((result) => ({ ...result, dimensions: 0 })) : null)
   return Object.freeze({
     name: row.name,
-    arguments: given.map(({ name, type }, index) => ({ name, type, hasDefault: index >= given.length - row.defaults })),
+    arguments: given.map(({ name, declared }, index) => ({ name, type: declared, hasDefault: index >= given.length - row.defaults })),
     returns: row.returns,
-    type: row.type,
+    ...typeOf(row),
     many: row.many,
-    columns: columns?.map(({ name, type }) => ({ name, type, notNull: false, hasDefault: false, generated: false })) ?? null,
+    columns: columns?.map(({ name, dimensions, ...found }) => ({
+      name,
+      ...typeOf(found),
+      ...dimensions > 1 && { dimensions },
+      notNull: false,
+      hasDefault: false,
+      generated: false
+    })) ?? null,
     volatile: row.volatile,
     refused: reasonOf(row, given, columns)
   })

@@ -8,6 +8,13 @@ export interface Column {
   readonly name: string
   /** PostgreSQL's type as `format_type` prints it without modifiers: `text`, `timestamp with time zone`, `text[]`, or an enum's name. */
   readonly type: string
+  /** For an array of a domain: the type of its values, such as `integer[]`. Default: `type`. */
+  readonly valueType?: string
+  /**
+   * PostgreSQL returns values, or the items of an array, as JSON of any type: for a composite type, or a type with a cast to `json`.
+   * Requests send their text. Default: false.
+   */
+  readonly opaque?: boolean
   readonly notNull: boolean
   /** The column has a default, or is an identity column. */
   readonly hasDefault: boolean
@@ -70,13 +77,13 @@ export interface FunctionArgument {
 }
 
 /** A function of the schema, without procedures, aggregates and functions of extensions. */
-export interface DatabaseFunction {
+export interface DatabaseFunction extends Pick<Column, 'valueType' | 'opaque'> {
   readonly name: string
   /** The arguments that a caller gives. */
   readonly arguments: readonly FunctionArgument[]
   /** In PostgreSQL's form: `integer`, `SETOF articles`, `TABLE(id uuid, n bigint)`, `void`. */
   readonly returns: string
-  /** The type of one result, or of each. */
+  /** The type of one result, or of each; for a domain, its base type. */
   readonly type: string
   readonly many: boolean
   /** The columns of a row; null for a single value. */

@@ -170,7 +170,8 @@ const done: JsonSchema = named('Done', { type: 'object', properties: { success: 
 
 function recordSchema (found: DatabaseFunction, excluded: ReadonlySet<string>, one: boolean): JsonSchema {
   if (found.type === 'void') return done
-  const single = { name: one && !found.many ? 'result' : valueMember, type: found.type, notNull: false }
+  const { type, valueType = type, opaque = false } = found
+  const single = { name: one && !found.many ? 'result' : valueMember, type, valueType, opaque, notNull: false }
   const columns = found.columns?.filter(({ name }) => !excluded.has(name)) ?? [single]
   return {
     type: 'object',

@@ -40,14 +40,23 @@ export function itemType (type: string): string {
   return type.slice(0, -2)
 }
 
-export function isJsonArray (type: string): boolean {
-  return kindOf(type) === 'array' && kindOf(itemType(type)) === 'json'
+/** The type of a column's values. */
+export type ColumnType = Pick<Column, 'type' | 'valueType' | 'labels'>
+
+/** The type of the items of an array. */
+export function itemOf ({ type, valueType = type, labels }: ColumnType): ColumnType {
+  return { type: itemType(valueType), ...labels !== undefined && { labels } }
+}
+
+export function isJsonArray (column: ColumnType): boolean {
+  return kindOf(column.type) === 'array' && kindOf(itemOf(column).type) === 'json'
 }
 
 /** Converts a JSON value other than null to the bound value; `unfit` if it does not fit. */
 export type Encoder = (value: unknown) => unknown
 
-export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
+export function encoderOf (column: ColumnType): Encoder {
+  const { type, labels } = column
   switch (kindOf(type)) {
     case 'json':
       return encodeJson
@@ -60,17 +69,14 @@ export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): E
     case 'vector':
       return (value) => Array.isArray(value) && value.every(isNumber) ? stringifyJson(value) : unfit
     case 'array':
-      return arrayEncoder(
-        encoderOf({ type: itemType(type), ...(labels !== undefined && { labels }) }),
-        isJsonArray(type) ? 0 : maxDimensions - 1
-      )
+      return arrayEncoder(encoderOf(itemOf(column)), isJsonArray(column) ? 0 : maxDimensions - 1)
     case 'text':
       return textEncoder(type, labels)
   }
 }
 
 /** The encoder of a list of a column's values: an array, or a comma-separated string. */
-export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
+export function listEncoder (column: ColumnType): Encoder {
   const encodeItems = arrayEncoder(encoderOf(column))
   return (value) => {
     if (typeof value === 'string') return encodeItems(splitList(value))

@@ -8,7 +8,7 @@ import type { Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import {
   describeType, encodePattern, type Encoder,
-  encoderOf, isOrdered, itemType, kindOf, listEncoder, orderedInstead, patternExpectation, unfit
+  encoderOf, isOrdered, itemOf, kindOf, listEncoder, orderedInstead, patternExpectation, unfit
 } from './column-value.js'
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
@@ -122,7 +122,7 @@ function encoderFor (operator: ColumnOperator, column: Column): Encoder {
       return listEncoder(column)
     case 'contains':
     case 'overlaps':
-      return kindOf(column.type) === 'array' ? listEncoder({ ...column, type: itemType(column.type) }) : encoderOf(column)
+      return kindOf(column.type) === 'array' ? listEncoder(itemOf(column)) : encoderOf(column)
     default:
       return encoderOf(column)
   }

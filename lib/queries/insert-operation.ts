@@ -214,7 +214,7 @@ function mixesDefaults (rows: readonly InputRow[], row: readonly unknown[], { co
 }
 
 function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input['rows'] {
-  const members = columns.map(({ column: { name, type } }) => ({ name, hasTextItems: isJsonArray(type) }))
+  const members = columns.map(({ column }) => ({ name: column.name, hasTextItems: isJsonArray(column) }))
   return stringifyJson(rows.map(({ json, bound }) => {
     const record: Record<string, unknown> = Object.create(null)
     for (let index = 0; index < members.length; index++) {

@@ -111,11 +111,11 @@ function sourceOf (leading: readonly string[], given: readonly InputColumn[], ro
     }
     case 'json': {
       // For an array of JSON, PostgreSQL would take nested arrays as dimensions: `rowsAsJson` writes its items as texts.
-      const typeOf = (type: string) => isJsonArray(type) ? 'text[]' : castType(type)
-      const definition = given.map(({ column: { name, type } }) => `${quote(name)} ${typeOf(type)}`).join(', ')
+      const typeOf = (column: Column) => isJsonArray(column) ? 'text[]' : castType(column.type)
+      const definition = given.map(({ column }) => `${quote(column.name)} ${typeOf(column)}`).join(', ')
       const values = [
         ...leading,
-        ...given.map(({ column: { name, type } }) => columnOf('x', name) + (isJsonArray(type) ? `::${type}` : ''))
+        ...given.map(({ column }) => columnOf('x', column.name) + (isJsonArray(column) ? `::${column.type}` : ''))
       ]
       const json = draft.add(rows.bind ?? bindRows, 'json')
       return given.length === 0

@@ -24,7 +24,7 @@ export function encoderFor (column: Column, { references, within }: CompiledValu
 }
 
 export function jsonEncoderOf (column: Column): Encoder {
-  const [fits, encode] = [fitsOf(column.type), writtenEncoderOf(column)]
+  const [fits, encode] = [fitsOf(column.valueType ?? column.type), writtenEncoderOf(column)]
   return (value) => fits(value) ? encode(value) : unfit
 }
 

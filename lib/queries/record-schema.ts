@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 import { FaultList } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
 import { namedOf } from '../validation/named-schema.js'
-import { itemType, kindOf } from './column-value.js'
+import { itemOf, kindOf } from './column-value.js'
 import type { RouteQuery } from './compiled-query.js'
 import type { Field, Selection } from './field.js'
 import type { Subject } from './subject.js'
@@ -50,7 +50,12 @@ function aggregateSchema ({ aggregate, operand, type }: Extract<Field, { kind: '
   return columnSchema({ ...values, type, notNull: false })
 }
 
-export type ShownColumn = Pick<Column, 'type' | 'notNull' | 'labels' | 'dimensions'>
+type ShownColumn = Pick<Column, 'type' | 'valueType' | 'opaque' | 'notNull' | 'labels' | 'dimensions'>
+
+/** The schema of a written value. */
+function inputSchema (column: Column): JsonSchema {
+  return columnSchema({ ...column, opaque: false })
+}
 
 export function columnSchema (column: ShownColumn): JsonSchema {
   const schema = valueSchema(column)
@@ -62,7 +67,8 @@ function orNull (schema: JsonSchema): JsonSchema {
   return { ...schema, type: [schema.type, 'null'], ...(Array.isArray(schema.enum) && { enum: [...schema.enum, null] }) }
 }
 
-function valueSchema ({ type, labels, dimensions = 1 }: Omit<ShownColumn, 'notNull'>): JsonSchema {
+function valueSchema (column: Omit<ShownColumn, 'notNull'>): JsonSchema {
+  const { type, labels, opaque = false, dimensions = 1 } = column
   switch (kindOf(type)) {
     case 'integer':
       return { type: 'integer' }
@@ -76,11 +82,12 @@ function valueSchema ({ type, labels, dimensions = 1 }: Omit<ShownColumn, 'notNu
       // PostgreSQL does not enforce the number of dimensions.
       return {
         type: 'array',
-        items: dimensions > 1 ? {} : orNull(valueSchema({ type: itemType(type), ...labels !== undefined && { labels } }))
+        items: dimensions > 1 ? {} : orNull(valueSchema({ ...itemOf(column), opaque }))
       }
     case 'vector':
       return { type: 'string' }
     case 'text':
+      if (opaque) return {}
       return {
         type: 'string',
         ...(labels !== undefined && { enum: labels }),
@@ -132,7 +139,7 @@ function writtenSchema (written: Written, context: TemplateContext): JsonSchema 
         const column = table?.columns.get(name)
         return bodySchemas(
           value,
-          column === undefined ? {} : columnSchema(column),
+          column === undefined ? {} : inputSchema(column),
           column !== undefined && isRequired(column, written),
           context
         )
@@ -153,7 +160,7 @@ function rowSchema (table: Table, written: Written): JsonSchema {
   const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
   return namedOf(table.name, 'Input', {
     type: 'object',
-    properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
+    properties: Object.fromEntries(columns.map((column) => [column.name, inputSchema(column)])),
     ...(required.length > 0 && { required }),
     additionalProperties: false
   })

@@ -169,3 +169,68 @@ test('the documentation of array columns has their null items, and lists within 
   t.match(changed.json(), { details: [{ path: '/body/tags', message: /without arrays in it/ }] })
   t.match((await add({ id: 4, short: ['long'] })).json().details, [{ message: /at most 3 characters/, keyword: 'maxLength' }])
 })
+
+test('the documentation has the JSON of composite types, domains, and types with a cast to JSON', async (t) => {
+  const { connectionString } = await postgresDatabase(t, {
+    sql: `create type address as (street text, no integer);
+create domain posint as integer check (value > 0);
+create domain small as posint not null check (value < 100);
+create domain attributes as jsonb;
+create type pair;
+create function pair_in (cstring) returns pair immutable strict language internal as 'textin';
+create function pair_out (pair) returns cstring immutable strict language internal as 'textout';
+create type pair (input = pair_in, output = pair_out, like = text);
+create function pair_json (pair) returns json immutable strict language sql as 'select json_build_object(''pair'', split_part(textin(pair_out($1)), ''='', 2))';
+create cast (pair as json) with function pair_json (pair);
+create table odd (id integer primary key, home address, homes address[], doms posint[] default '{1,null}', small small default 7, extra attributes[], pair pair, top posint);
+create function a_domain () returns posint immutable language sql as 'select 3::posint';
+create function domains () returns setof posint immutable language sql as 'select 3::posint';
+create function rows_of_domains () returns table (a posint, b posint[], home address) immutable language sql as $$select 3::posint, '{4}'::posint[], row('a', 1)::address$$;
+create function odds () returns setof odd stable language sql as 'select * from odd';
+create function an_address () returns address immutable language sql as $$select row('a', 1)::address$$;`
+  })
+  const functions = ['a_domain', 'domains', 'rows_of_domains', 'odds', 'an_address']
+  const app = await testServer(t, {
+    functions: Object.fromEntries(functions.map((name) => [name, { tenantScoped: false, tables: name === 'odds' ? ['odd'] : [] }])),
+    routes: [
+      { method: 'get', path: '/odd', queries: [{ table: 'odd', operation: 'select' }] },
+      { method: 'get', path: '/most', queries: [{ table: 'odd', operation: 'select', select: 'doms.max(), top:top.max()' }] },
+      {
+        method: 'get',
+        path: '/with/:dom',
+        queries: [{ table: 'odd', operation: 'select', filters: [{ column: 'doms', operator: 'contains', value: '{{params.dom}}' }] }]
+      },
+      { method: 'post', path: '/odd', queries: [{ table: 'odd', operation: 'insert' }] },
+      ...functions.map((name) => ({ method: 'get' as const, path: `/${name}`, queries: [{ operation: 'call' as const, function: name }] }))
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const document = (await app.inject('/doc')).json()
+  const valid = (schema: unknown, value: unknown) =>
+    new Ajv2020({ strict: false }).validate(Object(schemaWithoutReferences(document, schema)), value)
+  const { post } = document.paths['/odd']
+  const bodySchema = post.requestBody.content['application/json'].schema
+
+  const one = { id: 1, home: '(a,1)', homes: ['(b,2)', null], doms: [1, null], small: 8, extra: [{ a: [1] }, [2]], pair: 'a=b', top: 5 }
+  for (const body of [one, [{ ...one, id: 2 }]]) {
+    const response = await app.inject({ method: 'POST', url: '/odd', payload: body })
+    t.equal(response.statusCode, 201, response.body)
+    t.ok(valid(bodySchema, body), 'the body is documented')
+    t.ok(valid(post.responses['201'].content['application/json'].schema, response.json()), response.body)
+  }
+  for (const wrong of [{ doms: ['1'] }, { doms: [1.5] }, { home: { street: 'a' } }, { homes: [{ street: 'a' }] }, { small: 'x' }]) {
+    const body = { ...one, id: 3, ...wrong }
+    t.equal((await app.inject({ method: 'POST', url: '/odd', payload: body })).statusCode, 400, JSON.stringify(wrong))
+    t.notOk(valid(bodySchema, body), JSON.stringify(wrong))
+  }
+  const shown = { ...one, home: { street: 'a', no: 1 }, homes: [{ street: 'b', no: 2 }, null], pair: { pair: 'b' } }
+  t.match((await app.inject('/odd')).json(), { data: [shown, { ...shown, id: 2 }] })
+  t.match((await app.inject('/with/1')).json(), { data: [{ id: 1 }, { id: 2 }] })
+  for (const path of ['/odd', '/most', ...functions.map((name) => `/${name}`)]) {
+    const response = await app.inject(path)
+    t.equal(response.statusCode, 200, response.body)
+    t.ok(valid(document.paths[path].get.responses['200'].content['application/json'].schema, response.json()), `${path} ${response.body}`)
+  }
+  const { properties } = Object(schemaWithoutReferences(document, document.components.schemas.OddRow))
+  t.match(properties, { doms: { items: { type: ['integer', 'null'] } }, small: { type: 'integer' }, top: { type: ['integer', 'null'] } })
+  t.strictSame([properties.home, properties.homes.items, properties.pair], [{}, {}, {}])
+})
