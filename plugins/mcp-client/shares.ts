@@ -7,7 +7,7 @@ import { platformRef, type TenantLife } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. The document limits their number. */
-export const allTenants = platformRef
+export const allTenants: typeof platformRef = platformRef
 
 /** The owner of a connection. A later tenant with the id gets none of an earlier one. */
 export type ConnectionOwner = TenantLife | typeof allTenants
