@@ -139,7 +139,9 @@ t.test('an option of a section beside it is named with its section', async (t) =
 
 t.test('an undefined member of the options, of a section or of an object counts as absent', async (t) => {
   const given: object[] = []
-  const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object, names?: object, store?: object }>({
+  const limits = definePlugin<
+    { default?: object, enabled?: boolean, perEndpoint?: object, redis?: object, names?: object, store?: object }
+  >({
     name: 'limits',
     options: { ...membersOf(RateLimit), names: record, store: withMethods<{ take: () => void }>('take') },
     setup (_app, options) {
