@@ -1,6 +1,6 @@
 /** Columns `tenant_id` of types that do not keep the ids of tenants apart. */
 import { test } from 'tap'
-import type { Table } from '../../../lib/database/catalogue.js'
+import type { Column, Table } from '../../../lib/database/catalogue.js'
 import type { Query } from '../../../lib/schema/query.js'
 import { faultsOf } from './helpers.js'
 import { catalogueOf, key, table } from './tables.js'
@@ -8,8 +8,8 @@ import { catalogueOf, key, table } from './tables.js'
 const works = 'expected text or varchar with a deterministic collation, uuid, smallint, integer or bigint'
 
 function loosened (one: Table): Table {
-  const column = one.columns.get('tenant_id')!
-  return { ...one, columns: new Map([...one.columns, ['tenant_id', { ...column, nondeterministic: true }]]) }
+  const column: Column = { ...one.columns.get('tenant_id')!, nondeterministic: true }
+  return { ...one, columns: new Map([...one.columns, ['tenant_id', column]]) }
 }
 
 function tablesWith (type: string, loosen: (one: Table) => Table = (one) => one) {
