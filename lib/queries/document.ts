@@ -12,13 +12,10 @@ import { compileOnSql } from './document-sql.js'
 import { compilePage } from './page.js'
 import { documentInput } from './record-schema.js'
 
+const openSchema: JsonSchema = Object.freeze({ type: 'object', additionalProperties: true })
+
 /** The schema of a document: its id, and any other fields. */
-const documentSchema: JsonSchema = Object.freeze({
-  type: 'object',
-  properties: { id: { type: 'string' } },
-  required: ['id'],
-  additionalProperties: true
-})
+const documentSchema: JsonSchema = Object.freeze({ ...openSchema, properties: { id: { type: 'string' } }, required: ['id'] })
 
 const documentKey: RouteQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
 
@@ -75,7 +72,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     ofOneRow: operation === 'get',
     references: Object.freeze(references),
     inputPointers: new Map(),
-    record: documentSchema,
+    record: shown.excluded.includes('id') ? openSchema : documentSchema,
     parameters: cursors === undefined ? {} : cursorParameters,
     cursorMembers: cursors?.members ?? [],
     rowKey: documentKey,

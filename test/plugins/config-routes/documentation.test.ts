@@ -234,3 +234,26 @@ create function an_address () returns address immutable language sql as $$select
   t.match(properties, { doms: { items: { type: ['integer', 'null'] } }, small: { type: 'integer' }, top: { type: ['integer', 'null'] } })
   t.strictSame([properties.home, properties.homes.items, properties.pair], [{}, {}, {}])
 })
+
+test('the documentation of documents has no id if the route excludes it', async (t) => {
+  const app = await testServer(t, {
+    routes: [
+      { method: 'post', path: '/notes', excludeFields: ['id'], firebaseQueries: [{ collection: 'notes', operation: 'add' }] },
+      { method: 'get', path: '/notes', firebaseQueries: [{ collection: 'notes', operation: 'query', excludeFields: ['id'] }] },
+      { method: 'get', path: '/whole', firebaseQueries: [{ collection: 'notes', operation: 'query', select: 'a' }] }
+    ]
+  })
+  const document = (await app.inject('/doc')).json()
+  const schemaOf = (path: string, method: 'get' | 'post', status: number) =>
+    Object(schemaWithoutReferences(document, document.paths[path][method].responses[status].content['application/json'].schema))
+  for (const payload of [{ a: 1 }, [{ a: 2 }]]) {
+    const added = await app.inject({ method: 'POST', url: '/notes', payload })
+    t.equal(added.statusCode, 201)
+    t.notMatch(added.body, /"id"/)
+    t.ok(new Ajv2020({ strict: false }).validate(schemaOf('/notes', 'post', 201), added.json()), added.body)
+  }
+  const listed = (await app.inject('/notes')).json()
+  t.strictSame(listed.data.map((note: object) => Object.keys(note)), [['a'], ['a']])
+  t.ok(new Ajv2020({ strict: false }).validate(schemaOf('/notes', 'get', 200), listed))
+  t.match(schemaOf('/whole', 'get', 200).properties.data.items, { properties: { id: { type: 'string' } }, required: ['id'] })
+})
