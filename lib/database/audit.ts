@@ -6,7 +6,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import { CompiledQuery, type Kysely } from 'kysely'
 import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import { storable } from '../json/storable.js'
-import type { Engine } from './engine.js'
 import { type IdempotencyClaim, markClaim } from './idempotency-claim.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -93,12 +92,16 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
+interface TenantDatabases {
+  kyselyFor(tenant: Owner): Kysely<SystemTables>
+}
+
 /**
  * Adds the entry of a change outside the database, which no transaction undoes. Never rejects: the change is answered in any case, and the
  * log has an entry that cannot be written.
  */
 export async function noteAudit (
-  { engine, log }: { readonly engine: Pick<Engine, 'kyselyFor'>, readonly log: Pick<FastifyBaseLogger, 'error'> },
+  { engine, log }: { readonly engine: TenantDatabases, readonly log: Pick<FastifyBaseLogger, 'error'> },
   entry: AuditEntry
 ): Promise<void> {
   const { tenant, action, actor: { userId }, target, outcome = 'success' } = entry

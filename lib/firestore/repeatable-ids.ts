@@ -9,6 +9,10 @@ export function repeatableIds (): () => () => string {
   const ids: string[] = []
   return () => {
     let next = 0
-    return () => ids[next++] ??= randomUUID()
+    return () => {
+      const id = ids[next] ??= randomUUID()
+      next++
+      return id
+    }
   }
 }

@@ -1,11 +1,11 @@
 /** The context of compiled queries, and look-ups of the tables and columns that they name. */
 import { type Catalogue, type Column, isTenantComputed, type Table } from '../database/catalogue.js'
-import { tenantTypeFault } from '../database/tenant-types.js'
 import type { TemplateContext } from '../expressions/template.js'
 import type { Reference } from '../expressions/types.js'
 import { nearest } from '../schema/faults.js'
 import type { Functions } from '../schema/function.js'
 import type { TableOperation } from '../schema/query.js'
+import { tenantTypeFault } from './tenant-types.js'
 
 /** Columns by table, and fields by collection, that no response of the route shows: the route writes them from secrets. */
 export interface Withheld {

@@ -2,12 +2,12 @@
 import { hash } from 'node:crypto'
 import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
-import { type PrintedType, printedTypes, unfitTenant } from '../database/tenant-types.js'
 import { failure } from '../errors.js'
 import { maxResultBytes } from '../expressions/result.js'
 import type { Scope } from '../expressions/types.js'
 import type { BoundQuery } from './compiled-query.js'
 import type { QueryContext } from './context.js'
+import { type PrintedType, printedTypes, unfitTenant } from './tenant-types.js'
 
 /** The input of a write, read from the request and checked once before its values are bound. */
 export interface Input {

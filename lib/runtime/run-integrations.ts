@@ -1,10 +1,22 @@
 /** Runs the calls of a route to other services. */
+import type { FastifyBaseLogger } from 'fastify'
 import type { CompiledRoute } from '../compiler/route.js'
-import { expressionFaults } from '../expressions/condition.js'
+import type { HeldResults } from '../concurrency/result-memory.js'
+import { expressionFaults, type PlaceOf } from '../expressions/condition.js'
 import type { Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { yielderOf } from './computing.js'
-import type { Caller } from './run.js'
+import type { Calls } from './services.js'
+
+export interface CallParts {
+  /** null if the plugin is not registered; no route makes calls then. */
+  readonly integrations: () => Calls | null
+  readonly log: FastifyBaseLogger
+  /** Locations in the document, for the log. */
+  readonly placeOf: PlaceOf
+  /** Set if results wait for a further query or call, or those of a write for a turn. */
+  readonly held?: HeldResults | undefined
+}
 
 /** A call that has ended. */
 export interface LastCall {
@@ -19,7 +31,7 @@ export interface LastCall {
 export async function runIntegrations (
   route: CompiledRoute,
   scope: Scope,
-  { integrations, log, placeOf, held }: Caller
+  { integrations, log, placeOf, held }: CallParts
 ): Promise<LastCall | null> {
   let last: LastCall | null = null
   for (const { key, condition, call, expansionGuard } of route.integrations) {

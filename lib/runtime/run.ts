@@ -1,11 +1,9 @@
 /** Runs a compiled route's queries and calls, and makes the response body from their results. */
-import type { FastifyBaseLogger } from 'fastify'
 import { isLongRequest } from '../compiler/request.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation } from '../database/engine.js'
 import { failure, isFailure } from '../errors.js'
-import type { PlaceOf } from '../expressions/condition.js'
 import { formOf, maxResultBytes, type ResultKind } from '../expressions/result.js'
 import type { Scope } from '../expressions/types.js'
 import { lateWrites, withIndexLink } from '../firestore/failures.js'
@@ -20,8 +18,8 @@ import { inTransaction, inTurn, longResult, type Turns, unrefused } from './comp
 import type { Once } from './idempotency.js'
 import { atInputPointers } from './input-pointers.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
-import { type LastCall, runIntegrations } from './run-integrations.js'
-import type { Calls, RouteServices } from './services.js'
+import { type CallParts, type LastCall, runIntegrations } from './run-integrations.js'
+import type { RouteServices } from './services.js'
 import { statementsOf } from './statements.js'
 
 type Databases = Pick<RouteServices<RouteCall, RouteReply>, 'engine' | 'firestore' | 'cache'>
@@ -310,12 +308,7 @@ export interface Guard {
 }
 
 /** The needs of a request, besides its scope, to run queries and calls. */
-export interface Caller {
-  /** null if the plugin is not registered; no route makes calls then. */
-  readonly integrations: () => Calls | null
-  readonly log: FastifyBaseLogger
-  /** Locations in the document, for the log. */
-  readonly placeOf: PlaceOf
+interface Caller extends CallParts {
   /** Whether the response still has a receiver. Absent if other requests may share it. */
   readonly isWanted?: (() => boolean) | undefined
   /** Set if the request has an idempotency key. */
@@ -324,8 +317,6 @@ export interface Caller {
   readonly guard?: Guard | undefined
   /** The files of a form. They become readable in the transaction of the route's writes. */
   readonly form?: ReceivedForm | null | undefined
-  /** Set if results wait for a further query or call, or those of a write for a turn. */
-  readonly held?: HeldResults | undefined
   /** Receives the one record that the route created, as JSON text, before the response is sent. */
   readonly created?: ((record: string) => void) | undefined
 }

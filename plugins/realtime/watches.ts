@@ -1,10 +1,10 @@
 /** The watches of connections: from the request of a client until they end. */
 import type { FastifyInstance } from 'fastify'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
-import { checkTenantId } from '../../lib/database/tenant-types.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { checkTenantId } from '../../lib/queries/tenant-types.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Usage } from '../usage/index.js'

@@ -1,7 +1,7 @@
 /** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
 import type { Catalogue } from '../../database/catalogue.js'
 import { isWatchable } from '../../database/migrations/change-triggers.js'
-import { tenantTypeFault } from '../../database/tenant-types.js'
+import { tenantTypeFault } from '../../queries/tenant-types.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { Realtime } from '../../schema/realtime.js'
 import { checkRedisUrl } from './sections.js'

@@ -1,7 +1,7 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
 import { test } from 'tap'
-import type { RouteContext } from '../../../lib/compiler/route-context.js'
 import type { CompiledRoute } from '../../../lib/compiler/route.js'
+import type { RouteContext } from '../../../lib/compiler/route-context.js'
 import { TenantryError } from '../../../lib/errors.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { Route } from '../../../lib/schema/route.js'

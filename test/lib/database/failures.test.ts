@@ -81,7 +81,7 @@ test('a constraint error names the columns of changed constraints when the table
     const { tables } = engine.catalogue
     t.equal((await engine.refresh()).tables, tables)
     t.equal(changes, 0, 'routes are not compiled again')
-    for (const [values, column] of [['2, 2, -1', 'b'], ['2, 100, 1', 'a'], ['2, 1, 1', 'a']]) {
+    for (const [values, column] of [['2, 2, -1', 'b'], ['2, 100, 1', 'a'], ['2, 1, 1', 'a']] as const) {
       const error = await rejection(engine.text({ text: `insert into things values (${values})` }, [], withoutTenant))
       t.match(error, { extras: { details: [{ path: `/${column}` }] } }, values)
     }

@@ -1,7 +1,7 @@
 /** The types that a column `tenant_id` can have, and the ids of tenants that its values can be. */
+import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
 import { failure, type TenantryError } from '../errors.js'
 import { isUuid } from '../identity/uuid.js'
-import { type Column, type Table, tenantColumn } from './catalogue.js'
 
 /**
  * A type that reads several texts as one value, as `07` and `7`. Ids of tenants are texts: an id belongs to such a column only if
