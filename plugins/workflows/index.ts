@@ -3,9 +3,8 @@ import { Type } from 'typebox'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { type ConnectorSet, platformConnectors } from '../../lib/connectors/index.js'
 import { prefixOf } from '../../lib/http/prefix.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
-import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { listen, runWhenReady, sweepHourly, untilSuccess } from '../../lib/plugin/lifecycle.js'
 import { checkedConfig, list, record, section, text } from '../../lib/plugin/options.js'
 import { sectionsOf } from '../../lib/plugin/sections.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
@@ -76,7 +75,7 @@ export default definePlugin<WorkflowsOptions>({
     const sections = { pagination, functions, workflows, credentials, customIntegrations, routes: [], ...sectionsOf(app) }
     const { config = checkConfig(sections, { env, embedded: true }) } = options
     const { connectors = platformConnectors(config, env, config.tenancy.overridableEnv) } = options
-    const { db, engine, events, log, queue } = app
+    const { db, engine, events, queue } = app
     const routeFiles = optional(app, 'routeFiles')()
     const models = optional(app, 'models')()
     const embeddings = optional(app, 'embeddings')()
@@ -123,12 +122,8 @@ export default definePlugin<WorkflowsOptions>({
     // The queue has started its workers. A process without workers only serves requests.
     runWhenReady(app, () => queue.status().workers > 0 ? schedules.watch() : undefined)
 
-    const check = (tenant: Owner) => {
-      job.check(tenant).catch((err: unknown) =>
-        log.debug({ err }, 'canceled runs of workflows could not be read; the next step of each run notices')
-      )
-    }
-    listen(app, events, { workflows: check, tenant: check })
+    const check = untilSuccess(app, job.check, 'canceled runs of workflows could not be read: retrying')
+    listen(app, events, { workflows: check, tenant: check, gap: () => job.tenants().forEach(check) })
     sweepHourly(app, 'old runs of workflows', () => sweepRuns(db))
     return workflowRoutes
   }

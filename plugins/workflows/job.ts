@@ -177,6 +177,9 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
       await endAnyway(run, { end: failed(endedProcesses), address, depth: isReadable ? readDepth(run) : 0 }, signal, log)
     },
 
+    /** The tenants of the runs in this process. */
+    tenants: (): ReadonlySet<Owner> => new Set(Array.from(running.keys(), ({ tenant }) => tenant)),
+
     /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */
     async check (tenant: Owner): Promise<void> {
       const own = [...running].filter(([run]) => run.tenant === tenant)
