@@ -31,7 +31,7 @@ export function resultSchema ({ queries, integrations, transform, response }: Re
   const forms = formsOf(queries).map((form) => computed(form, transform))
   if (response === null) return anyOf(forms.map(({ schema }) => schema))
   if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema)))
-  return mappingSchema(configured, resultSchemas(queries, forms))
+  return mappingBody(configured, resultSchemas(queries, forms))
 }
 
 /** Adds a fault for each member that the response schema requires and the response never has: the documentation would be wrong. */
@@ -197,6 +197,14 @@ function resultSchemas (queries: readonly RouteQuery[], forms: readonly Form[]):
   return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: whole }) : whole
 }
 
+/** The body of a mapping. If it is one template, it is null where the result lacks the value. */
+function mappingBody (value: unknown, results: JsonSchema): JsonSchema {
+  const schema = mappingSchema(value, results)
+  const path = resultPath(value)
+  const isAny = Object.keys(schema).length === 0
+  return path === undefined || isAny || hasMember(results, path) ? schema : { anyOf: [schema, { type: 'null' }] }
+}
+
 /** The known members of a mapping. A value of the request may have any type, or may be missing. */
 function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
   if (Array.isArray(value)) return { type: 'array' }
@@ -212,8 +220,14 @@ function mappingSchema (value: unknown, results: JsonSchema): JsonSchema {
   if (value === null) return { type: 'null' }
   if (typeof value !== 'string') return isNumber(value) ? { type: 'number' } : typeof value === 'boolean' ? { type: 'boolean' } : {}
   if (!value.includes('{{')) return { type: 'string' }
-  const [, path] = /^\{\{\s*results\.([\w.-]+)\s*\}\}$/.exec(value) ?? []
-  return path === undefined ? {} : memberAt(results, path.split('.'))
+  const path = resultPath(value)
+  return path === undefined ? {} : memberAt(results, path)
+}
+
+/** The path of a template that is the whole value, within the results. */
+function resultPath (value: unknown): string[] | undefined {
+  const [, path] = typeof value === 'string' ? /^\{\{\s*results\.([\w.-]+)\s*\}\}$/.exec(value) ?? [] : []
+  return path?.split('.')
 }
 
 function memberAt (schema: JsonSchema, path: readonly string[]): JsonSchema {
@@ -222,6 +236,13 @@ function memberAt (schema: JsonSchema, path: readonly string[]): JsonSchema {
   const properties = propertiesOf(schema)
   const member = Object.hasOwn(properties, name) ? properties[name] : undefined
   return isRecord(member) ? memberAt(member, rest) : {}
+}
+
+/** Whether every value of the schema has the member. */
+function hasMember (schema: unknown, [name, ...rest]: readonly string[]): boolean {
+  if (name === undefined) return true
+  if (!isRecord(schema) || schema['type'] !== 'object' || !requiredOf(schema).includes(name)) return false
+  return hasMember(propertiesOf(schema)[name], rest)
 }
 
 function isList (kind: Form['kind']): boolean {

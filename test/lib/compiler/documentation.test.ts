@@ -105,6 +105,25 @@ test('a mapping is documented by its members', async (t) => {
   t.strictSame(replyOf({ path, method: 'get', response: '{{query.q}}' }), {})
 })
 
+test('a mapping that is one template may be null where the result may lack the value', async (t) => {
+  const withAuthor: Route = {
+    path,
+    method: 'get',
+    queries: [{ table: 'articles', operation: 'select', select: 'id, author:authors(name)', id: uuid }]
+  }
+  const name = { type: 'string' }
+  const author = { type: 'object', properties: { name }, required: ['name'] }
+  const embedded = { ...author, type: ['object', 'null'] }
+  const ofAuthor = (response: unknown) => replyOf({ ...withAuthor, response })
+  t.strictSame(ofAuthor('{{results.articles.author.name}}'), { anyOf: [name, { type: 'null' }] }, 'of an embedded record that may be null')
+  t.strictSame(ofAuthor('{{results.articles.author}}'), embedded)
+  t.strictSame(ofAuthor('{{results.articles.id}}'), id)
+  t.strictSame(ofAuthor('{{results.articles}}'), { type: 'object', properties: { id, author: embedded }, required: ['id', 'author'] })
+  t.strictSame(ofAuthor({ name: '{{results.articles.author.name}}' }), { type: 'object', properties: { name } }, 'a member is left out')
+  const computed: Route = { ...withAuthor, transform: { fields: { kind: 'item.id' } }, response: '{{results.articles.kind}}' }
+  t.strictSame(replyOf(computed), {}, 'a computed field has any type')
+})
+
 test('computed fields are documented where they are added', async (t) => {
   const transform = { fields: { shout: 'item.title + "!"', count: 'result.data.size()' } }
   const shouted = { ...record, properties: { ...record.properties, shout: {} }, required: ['id', 'title', 'shout'] }
