@@ -49,7 +49,7 @@ const KeysQuery = ClosedObject({ tenant: tenant('the keys of the platform'), ...
 const Keys = ListOf(
   Type.String({
     description:
-      'The key of a cached response. It starts with 16 characters derived from the definition of the route. Then come `f` for callers who receive all fields or `r` for others, the tenant with the time of its creation, the method, path, query string and further inputs of the response. In a long key everything after the first 16 characters is replaced by its SHA-256 hash.'
+      'The key of a cached response. It starts with 16 characters derived from the definition of the route. Then come `f` for callers who receive all fields or `r` for others, and the tenant with the time of its creation. The method, path, query string and further inputs of the response follow. In a long key everything after the first 16 characters is replaced by its SHA-256 hash.'
   })
 )
 

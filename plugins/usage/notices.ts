@@ -60,14 +60,14 @@ export function createNotices (
     if (isNew) events.wake()
   }
 
-  /** undefined if this process has written the notice, or if there is no such tenant. */
-  function writeOnce (events: Emitter, tenant: Tenant | null, metric: Reserved | Gauge, plan: Plan): Promise<void> | undefined {
-    if (tenant === null) return undefined
+  /** Does nothing if this process has written the notice, or if there is no such tenant. */
+  function writeOnce (events: Emitter, tenant: Tenant | null, metric: Reserved | Gauge, plan: Plan): void | Promise<void> {
+    if (tenant === null) return
     const day = dayOf(now())
     const period = monthly.has(metric) ? monthOf(day) : day
     // A later tenant with the id gets its own notices.
     const key = `${tenant.life} ${metric} ${period}`
-    if (sent.has(key)) return undefined
+    if (sent.has(key)) return
     sent.set(key, true)
     return write(events, tenant.id, metric, period, plan).catch((error: unknown) => {
       sent.delete(key)
