@@ -279,8 +279,10 @@ function ofDomain (error: unknown, keyword: string) {
   return domain !== undefined && { extras: { details: [{ path: '', message, keyword }] } }
 }
 
+type ErrorField = 'table' | 'column' | 'constraint' | 'dataType' | 'hint' | 'routine' | 'position'
+
 /** A field of PostgreSQL's error. Names have their own fields; the message is translated. */
-function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'dataType' | 'hint' | 'routine' | 'position'): string | undefined {
+function fieldOf (error: unknown, field: ErrorField): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined
 }

@@ -48,7 +48,7 @@ export function checkTenantId ({ columns }: Pick<Table, 'columns'>, id: string):
   if (expected !== undefined) throw unfitTenant(expected)
 }
 
-/** The form of the column's ids, if the given id is none of them; otherwise undefined. */
+/** The form of the column's ids, if the given id has another form; otherwise undefined. */
 export function expectedTenantId (column: Pick<Column, 'type'> | undefined, id: string): string | undefined {
   const printed = column === undefined ? undefined : printedTypes.get(column.type)
   return printed === undefined || printed.prints(id) ? undefined : printed.description

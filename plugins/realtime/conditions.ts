@@ -17,9 +17,10 @@ const maxValueLength = 512 // characters
 
 /** Types that PostgreSQL writes in JSON with one text for equal values. Enums are such types too, and numbers are compared as numbers. */
 const writtenOnce: ReadonlySet<string> = new Set([
-  'text', 'character varying', 'character', 'name', 'uuid', 'boolean', 'smallint', 'integer', 'bigint', 'numeric', 'real', 'double precision',
-  'date', 'timestamp without time zone', 'timestamp with time zone', 'time without time zone', 'time with time zone', 'bytea', 'bit',
-  'bit varying', 'inet', 'cidr', 'macaddr', 'macaddr8', 'int4range', 'int8range', 'daterange', 'tsrange', 'tstzrange'
+  'text', 'character varying', 'character', 'name', 'uuid', 'boolean', 'smallint', 'integer', 'bigint', 'numeric', 'real',
+  'double precision', 'date', 'timestamp without time zone', 'timestamp with time zone', 'time without time zone',
+  'time with time zone', 'bytea', 'bit', 'bit varying', 'inet', 'cidr', 'macaddr', 'macaddr8', 'int4range', 'int8range', 'daterange',
+  'tsrange', 'tstzrange'
 ])
 
 /** A value that a row must have, and its place in the request. */

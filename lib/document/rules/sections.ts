@@ -71,7 +71,9 @@ const namedRanges: ReadonlySet<string> = new Set(['loopback', 'linklocal', 'uniq
 /** Fastify would refuse these addresses with an error that names no member. It splits a text at its commas. */
 export function checkTrustProxy ({ trustProxy }: Pick<Server, 'trustProxy'>, faults: FaultList): void {
   const fault = 'expected IP addresses or CIDR ranges, such as 10.0.0.0/8, or `loopback`, `linklocal` and `uniquelocal`'
-  if (typeof trustProxy === 'string' && !trustProxy.split(',').every((text) => isProxy(text.trim()))) faults.add('/server/trustProxy', fault)
+  if (typeof trustProxy === 'string' && !trustProxy.split(',').every((text) => isProxy(text.trim()))) {
+    faults.add('/server/trustProxy', fault)
+  }
   if (!Array.isArray(trustProxy)) return
   for (const [index, text] of trustProxy.entries()) {
     if (!isProxy(text)) faults.add(pointerTo('/server/trustProxy', index), fault)
