@@ -104,11 +104,11 @@ export async function noteAudit (
   { engine, log }: { readonly engine: TenantDatabases, readonly log: Pick<FastifyBaseLogger, 'error'> },
   entry: AuditEntry
 ): Promise<void> {
-  const { tenant, action, actor: { userId }, target, outcome = 'success' } = entry
+  const { tenant, action, actor: { userId }, target, outcome = 'success', details } = entry
   try {
     await writeAudit(engine.kyselyFor(tenant), entry)
   } catch (err) {
-    log.error({ err, tenant, action, userId, target, outcome }, 'an entry of the audit log could not be written')
+    log.error({ err, tenant, action, userId, target, outcome, details }, 'an entry of the audit log could not be written')
   }
 }
 

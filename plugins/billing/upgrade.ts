@@ -2,8 +2,9 @@
  * `POST /billing/upgrade`: starts a checkout, or changes the tenant's subscription. Nothing is bought twice: the provider is asked first
  * for the tenant's subscriptions, and a tenant has one request at a time.
  */
+import type { FastifyBaseLogger } from 'fastify'
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import { type Actor, writeAudit } from '../../lib/database/audit.js'
+import { type Actor, noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
@@ -27,7 +28,7 @@ export interface UpgradeInput extends Sale {
 }
 
 export interface UpgradeParts extends Pick<BillingParts, 'engine' | 'plans' | 'provider' | 'providers' | 'now'> {
-  readonly log: BillingParts['log'] & { error(object: object, message: string): void }
+  readonly log: Pick<FastifyBaseLogger, 'error' | 'warn'>
   readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
   readonly products: ProductMap
   /** The return address of a checkout, without a slash at its end. */
@@ -146,9 +147,13 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
         : error
     })
     const { id, provider: by } = response.session
-    const entry = { action: 'billing.upgrade', target: `${plan}_${cycle}`, details: { change: kind, provider: by, id } } as const
-    await writeAudit(engine.kyselyFor(tenant), { ...entry, tenant, actor, at: new Date(now()) }).catch((err: unknown) => {
-      log.error({ err, tenant, ...entry }, 'an upgrade could not be written to the audit log')
+    await noteAudit({ engine, log }, {
+      tenant,
+      action: 'billing.upgrade',
+      actor,
+      target: `${plan}_${cycle}`,
+      details: { change: kind, provider: by, id },
+      at: new Date(now())
     })
     return response
   }

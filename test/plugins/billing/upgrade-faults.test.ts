@@ -22,7 +22,7 @@ for (const name of providerNames) {
     t.equal(world.charges(subscription), charged + 1)
     const errors = logged?.filter((line) => line.includes('"level":50')).join('')
     t.match(errors, /"tenant":"acme".*could not be stored/)
-    t.match(errors, /"target":"team_monthly".*could not be written to the audit log/)
+    t.match(errors, /"target":"team_monthly".*"details":\{"change":.*an entry of the audit log could not be written/)
 
     await query('drop function refuse cascade')
     world.advance(60_000)
