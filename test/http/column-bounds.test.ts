@@ -33,7 +33,7 @@ test("a value outside its column's bounds is rejected with its field", async (t)
   const { connectionString, query } = await postgresDatabase(t)
   await query('create domain short as varchar(3)')
   await query(
-    'create table parts (tenant_id text not null, id integer not null, code varchar(5), mark char(2), note short, tags varchar(4)[], price numeric(5, 2), amounts numeric(3, 1)[], round numeric(2, -3), free numeric, primary key (tenant_id, id))'
+    'create table parts (tenant_id text not null, id integer not null, code varchar(5), mark char(2), note short, tags varchar(4)[], grid varchar(4)[][], price numeric(5, 2), amounts numeric(3, 1)[], round numeric(2, -3), free numeric, primary key (tenant_id, id))'
   )
   const app = await testServer(t, { routes }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
   const ask = caller(t, app, { tenant: 'a' })
@@ -43,7 +43,8 @@ test("a value outside its column's bounds is rejected with its field", async (t)
     code: [/at most 5 characters/, 'sixsix', '\u{1F600}'.repeat(6), `${' '.repeat(5)}x`],
     mark: [/at most 2 characters/, 'abc'],
     note: [/at most 3 characters/, 'abcd'],
-    tags: [/at most 4 characters/, ['ok', 'wrong'], [['a'], ['wrong']]],
+    tags: [/at most 4 characters/, ['ok', 'wrong']],
+    grid: [/at most 4 characters/, ['ok', 'wrong'], [['a'], ['wrong']]],
     price: [/rounded to 2 decimal places, is less than 10\^3/, 1000, '1000', 999.995, -1000, '1e3', '99999999999999999999'],
     amounts: [/less than 10\^2/, [1, 100]],
     round: [/rounded to -3 decimal places, is less than 10\^5/, 99_500, 100_000]
