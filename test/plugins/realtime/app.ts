@@ -97,6 +97,7 @@ export class Client {
   readonly closed: Promise<{ code: number, reason: string }>
   #refs = 0
   #listeners = new Set<() => void>()
+  #end = ''
 
   constructor (socket: WebSocket) {
     this.socket = socket
@@ -105,26 +106,39 @@ export class Client {
       if (isRecord(message)) this.messages.push(message)
       for (const listener of this.#listeners) listener()
     })
-    socket.on('error', () => {})
+    socket.on('error', ({ message }) => {
+      this.#end = message
+    })
     this.closed = once(socket, 'close').then(([code, reason]) => ({ code: Number(code), reason: String(reason) }))
+    socket.on('close', (code, reason) => {
+      this.#end ||= `${code} ${String(reason)}`
+      for (const listener of this.#listeners) listener()
+    })
   }
 
   send (message: Message): void {
     this.socket.send(JSON.stringify(message))
   }
 
-  /** Takes the first message, received or future, that matches. */
+  /** Takes the first message, received or future, that matches. Rejects when the connection has ended without it. */
   async next (holds: (message: Message) => boolean = () => true): Promise<Message> {
     return await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        this.#listeners.delete(look)
-        reject(new Error(`no such message; there are ${JSON.stringify(this.messages).slice(0, 2000)}`))
-      }, waitMs)
-      const look = (): void => {
-        const index = this.messages.findIndex(holds)
-        if (index < 0) return
+      const fail = (reason: string): void => {
+        stop()
+        reject(new Error(`${reason}: no such message; there are ${JSON.stringify(this.messages).slice(0, 2000)}`))
+      }
+      const timer = setTimeout(() => fail('too late'), waitMs)
+      const stop = (): void => {
         clearTimeout(timer)
         this.#listeners.delete(look)
+      }
+      const look = (): void => {
+        const index = this.messages.findIndex(holds)
+        if (index < 0) {
+          if (this.socket.readyState === WebSocket.CLOSED) fail(`the connection ended (${this.#end})`)
+          return
+        }
+        stop()
         resolve(this.messages.splice(index, 1)[0] ?? {})
       }
       this.#listeners.add(look)

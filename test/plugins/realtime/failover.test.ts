@@ -1,8 +1,19 @@
 /** A replica that lags becomes the primary: positions are lost with the changes that it lacks. */
-import { sql } from 'kysely'
+import type { FastifyInstance } from 'fastify'
+import { type Kysely, sql } from 'kysely'
 import { test } from 'tap'
+import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { positionLock } from '../../../plugins/realtime/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { open } from './app.js'
+
+/** Runs while no transaction gives positions: no transaction of a server continues on another primary. */
+async function failOver (app: FastifyInstance, changes: (transaction: Kysely<SystemTables>) => Promise<unknown>): Promise<void> {
+  await app.db.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
+    await changes(transaction)
+  })
+}
 
 test('after a failover to a replica that lags, watches end, and every earlier position is a gap', (t) =>
   forEachEngine(t, async (t, engine) => {
@@ -16,11 +27,13 @@ test('after a failover to a replica that lags, watches end, and every earlier po
     }
 
     // The replica has the log up to the first change, and no entry for the table.
-    await sql`update tenantry.realtime_heads set position = 2, stamp = 1`.execute(app.db)
-    await sql`delete from tenantry.realtime_changes where position > 2`.execute(app.db)
-    await sql`delete from tenantry.realtime_recorded`.execute(app.db)
-    await sql`select setval('tenantry.realtime_stamps', 1), setval(gate, 0) from unnest(tenantry.realtime_gates()) gate`.execute(app.db)
-    await sql`update tenantry.realtime_timeline set timeline = 'FFFFFFFF'`.execute(app.db)
+    await failOver(app, async (db) => {
+      await sql`update tenantry.realtime_heads set position = 2, stamp = 1`.execute(db)
+      await sql`delete from tenantry.realtime_changes where position > 2`.execute(db)
+      await sql`delete from tenantry.realtime_recorded`.execute(db)
+      await sql`select setval('tenantry.realtime_stamps', 1), setval(gate, 0) from unnest(tenantry.realtime_gates()) gate`.execute(db)
+      await sql`update tenantry.realtime_timeline set timeline = 'FFFFFFFF'`.execute(db)
+    })
     t.equal((await watching.closed).code, 1012)
     await other.settle()
 
@@ -40,24 +53,25 @@ test('a failover to a replica that lacks an earlier failover ends watches, and r
     const { app, connect, ask } = await open(t, {}, { engine })
     const acme = ask('acme')
     /** The replica has the first change, and the state before any failover. */
-    const failOver = async (timeline: string) => {
-      await sql`update tenantry.realtime_heads set position = 2, stamp = 2`.execute(app.db)
-      await sql`delete from tenantry.realtime_changes where position > 2`.execute(app.db)
-      await sql`select setval('tenantry.realtime_stamps', 2)`.execute(app.db)
-      await sql`update tenantry.realtime_timeline set timeline = ${timeline}, epoch = 0`.execute(app.db)
-    }
+    const failOverTo = (timeline: string) =>
+      failOver(app, async (db) => {
+        await sql`update tenantry.realtime_heads set position = 2, stamp = 2`.execute(db)
+        await sql`delete from tenantry.realtime_changes where position > 2`.execute(db)
+        await sql`select setval('tenantry.realtime_stamps', 2)`.execute(db)
+        await sql`update tenantry.realtime_timeline set timeline = ${timeline}, epoch = 0`.execute(db)
+      })
     const first = await connect('acme')
     await first.ask({ type: 'watch', table: 'notes' })
     await acme('POST /notes', { body: { title: 'one' } })
     await first.change()
-    await failOver('FFFFFFFF')
+    await failOverTo('FFFFFFFF')
     t.equal((await first.closed).code, 1012)
 
     const second = await connect('acme')
     await second.ask({ type: 'watch', table: 'notes' })
     await acme('POST /notes', { body: { title: 'of the first' } })
     const { position: since } = await second.change()
-    await failOver('FFFFFFFE')
+    await failOverTo('FFFFFFFE')
     t.equal((await second.closed).code, 1012)
 
     const third = await connect('acme')
