@@ -28,7 +28,7 @@ import { compiledArguments, root } from './helpers/typescript.js'
 import { withSourceLines } from './source-lines.js'
 
 const filesPerProcess = 40 // so that its memory is bounded
-const testTimeout = 600 // s of one file, enforced by tap itself: several times the longest, since a busy machine must not fail it
+const testTimeout = 1200 // s of one file, enforced by tap itself: many times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one file of test/faults
 
 const isFault = (file: string) => file.startsWith('test/faults/')
