@@ -86,7 +86,9 @@ class ChunkBuilder {
   }
 
   #write (): void {
-    if (this.#pieces.length > this.#shared) this.chunks.push(joined(this.#pieces))
+    // Without this check, a long run of white space would be a chunk that is empty or repeats the shared pieces.
+    const hasNew = this.#pieces.some(({ text }, index) => index >= this.#shared && text.trim() !== '')
+    if (hasNew) this.chunks.push(joined(this.#pieces))
   }
 
   #begin (shared: Piece[]): void {

@@ -51,6 +51,16 @@ test('a text without sentences or words is split, but never within a character',
   t.same(await split(textBlocks(' \n\t\n')), [])
 })
 
+test('a long run of white space gives no chunk of its own', async (t) => {
+  const blank = '\n'.repeat(6000)
+  t.same(await split(markdownBlocks(`~~~\nfirst${blank}last\n~~~`)), ['~~~\nfirst', 'last\n~~~'])
+  t.same(await split(htmlBlocks(`<pre>first${blank}last</pre>`)), ['first', 'last'])
+  t.same(await split(htmlBlocks(`<p>first${'&nbsp;'.repeat(6000)}last</p>`)), ['first', 'last'])
+  // The chunk before the white space ends with the words that the next one would share.
+  const words = 'word '.repeat(320)
+  t.same(await split(textBlocks(`${words}${'\u00a0'.repeat(3000)}`)), [words.trim()])
+})
+
 test('the token bound holds for a model with single-byte tokens too', async (t) => {
   const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), {
     countTokens: (text) => Buffer.byteLength(text) * 3,
