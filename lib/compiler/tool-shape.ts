@@ -18,12 +18,23 @@ export interface ToolShape {
   readonly size: number
 }
 
+/** Writes the schemas of an input or an output, so that they refer to its definitions only. */
+export interface SchemaWriter {
+  /** A schema at the top is not a reference, unless it has other rules too. */
+  write(part: keyof ToolDocumentation, schema: unknown): unknown
+  /** The definitions that the written schemas refer to. */
+  definitions(): { readonly $defs?: JsonSchema }
+}
+
 /** Models accept no other member names. */
 const memberName = /^[A-Za-z0-9_.-]{1,64}$/
 
 /** @param params the parameters of the path */
-export function toolShape (params: readonly string[], { params: paramsSchema, querystring, body, response }: ToolDocumentation): ToolShape {
-  const ofPath = propertiesOf(paramsSchema)
+export function toolShape (params: readonly string[], documentation: ToolDocumentation, createWriter: () => SchemaWriter): ToolShape {
+  const writer = createWriter()
+  const ofPath = propertiesOf(writer.write('params', documentation.params))
+  const querystring = writer.write('querystring', documentation.querystring)
+  const body = writer.write('body', documentation.body)
   // A name that is also a path parameter stands for the path parameter.
   const query = Object.entries(propertiesOf(querystring)).filter(([name]) =>
     memberName.test(name) && name !== bodyMember && !params.includes(name)
@@ -35,7 +46,8 @@ export function toolShape (params: readonly string[], { params: paramsSchema, qu
     ...requiredOf(querystring).filter((name) => names.has(name)),
     ...takesBody && needsBody(body) ? [bodyMember] : []
   ]
-  const success = successOf(response)
+  const outputWriter = createWriter()
+  const success = outputWriter.write('response', successOf(documentation.response))
   const input = JSON.stringify({
     type: 'object',
     properties: {
@@ -44,12 +56,13 @@ export function toolShape (params: readonly string[], { params: paramsSchema, qu
       ...takesBody && { [bodyMember]: body }
     },
     ...required.length > 0 && { required },
-    additionalProperties: false
+    additionalProperties: false,
+    ...writer.definitions()
   })
-  const output = success === undefined ? '' : JSON.stringify(success)
+  const output = isRecord(success) ? JSON.stringify({ ...success, ...outputWriter.definitions() }) : ''
   return Object.freeze({
     inputSchema: schemaIn(input),
-    ...success !== undefined && { outputSchema: schemaIn(output) },
+    ...output !== '' && { outputSchema: schemaIn(output) },
     query: names,
     takesBody,
     size: input.length + output.length

@@ -48,9 +48,9 @@ export function routesOf (app: FastifyInstance): Iterable<RouteOptions> {
   return watchRoutes(app).routes.keys()
 }
 
-/** The routes of the context and of its children so far, until the app is ready. */
-export function routesWithin (app: FastifyInstance): RouteOptions[] {
-  return [...watchRoutes(app).routes].filter(([, { context }]) => isWithin(context, app)).map(([route]) => route)
+/** The routes of the context and of its children so far, each with its context, until the app is ready. */
+export function routesWithin (app: FastifyInstance): Array<{ readonly route: RouteOptions, readonly context: FastifyInstance }> {
+  return Array.from(watchRoutes(app).routes, ([route, { context }]) => ({ route, context })).filter(({ context }) => isWithin(context, app))
 }
 
 function isWithin (context: FastifyInstance, app: FastifyInstance): boolean {

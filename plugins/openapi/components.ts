@@ -5,11 +5,13 @@
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { membersIn } from '../../lib/schema/faults.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
 
-const prefix = '#/components/schemas/'
+const maxExpansions = 8 // references that lead to references
 
-/** A schema that the app shares by `$id`, and the name of its component. */
+/** A schema that the app shares by `$id`, or a part of a tool, and the name of its component. */
 interface SharedSchema {
   readonly name: string
   readonly schema: unknown
@@ -25,6 +27,8 @@ interface Component {
 export interface Components {
   /** Writes a schema, with references in place of named schemas in it. */
   write(schema: unknown): unknown
+  /** Writes a part of a tool. If it is a reference, the schema behind it is written. References to `#` lead to the component `name`. */
+  writePart(name: string, schema: unknown): unknown
   /** The reference to the component of a named schema; undefined for others. */
   referenceToNamed(schema: JsonSchema): string | undefined
   /** `Article#/properties/id` -> `#/components/schemas/Article/properties/id`, for shared schemas. */
@@ -47,6 +51,8 @@ export interface ComponentsOptions {
   readonly write: (schema: unknown, components: Components) => unknown
   /** Names of other components of the document. */
   readonly taken: ReadonlySet<string>
+  /** The beginning of references. Default: `#/components/schemas/`. */
+  readonly prefix?: string
   readonly base?: Components
 }
 
@@ -64,12 +70,16 @@ export function sharedSchemas (schemas: JsonSchema, taken: ReadonlySet<string>):
   )
 }
 
-export function createComponents ({ shared, write, taken, base }: ComponentsOptions): Components {
+export function createComponents (
+  { shared, write, taken, prefix = '#/components/schemas/', base }: ComponentsOptions
+): Components {
   const added: Component[] = []
   const byName = new Map<string, Component>()
   const bySchema = new WeakMap<object, Component>()
   const reserved = new Set([...taken, ...Array.from(shared.values(), ({ name }) => name)])
   let characters = 0
+  /** The schema that is being written, to which references without an `$id` lead. */
+  let root: SharedSchema | undefined
 
   const find = (name: string): Component | undefined => byName.get(name) ?? base?.find(name)
 
@@ -92,9 +102,29 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
     }
   }
 
+  function written (schema: unknown, within: SharedSchema): unknown {
+    const outer = root
+    root = within
+    const copy = components.write(schema)
+    root = outer
+    return copy
+  }
+
+  function expanded (schema: unknown, within: SharedSchema, left: number): unknown {
+    const { $ref: reference, title, description, ...others } = isRecord(schema) ? schema : {}
+    // Beside other members, a reference stays: the schema has the rules of both.
+    if (typeof reference !== 'string' || left === 0 || Object.keys(others).length > 0) return written(schema, within)
+    const [id = '', fragment = ''] = reference.split('#')
+    const target = id === '' ? within : shared.get(id)
+    const found = membersIn(fragment).reduce<unknown>((node, name) => isRecord(node) ? node[name] : undefined, target?.schema)
+    if (target === undefined || !isRecord(found)) return written(schema, within)
+    return expanded({ ...found, ...title !== undefined && { title }, ...description !== undefined && { description } }, target, left - 1)
+  }
+
   const components: Components = {
     find,
     write: (schema) => write(schema, components),
+    writePart: (name, schema) => expanded(schema, { name, schema }, maxExpansions),
     referenceToNamed (schema) {
       const wanted = schemaName(schema)
       if (wanted === undefined) return undefined
@@ -106,12 +136,12 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
     },
     referenceToShared (reference) {
       const [id = '', fragment = ''] = reference.split('#')
-      const known = shared.get(id)
+      const known = id === '' ? root : shared.get(id)
       if (known === undefined) return reference
       if (find(known.name) === undefined) {
         // Added before it is written, since it may refer to itself.
         const component = add({ name: known.name, content: undefined, text: '' })
-        component.text = JSON.stringify(components.write(known.schema))
+        component.text = JSON.stringify(written(known.schema, known))
         characters += component.text.length
       }
       return prefix + known.name + fragment

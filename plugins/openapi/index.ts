@@ -52,7 +52,10 @@ export default definePlugin<OpenApiOptions>({
       const { url, config, schema } = route
       service.add({ methods, url, config, schema })
     }
-    for (const route of earlier) add(route)
+    for (const { route, context } of earlier) {
+      contexts.add(context)
+      add(route)
+    }
     app.addHook('onRegister', (context) => {
       contexts.add(context)
     })

@@ -42,10 +42,11 @@ function write (schema: unknown, components: Components, finish: (copy: JsonSche
 }
 
 function orNull (schema: Readonly<Record<string, unknown>>): JsonSchema {
-  const { type, enum: values } = schema
+  const { const: only, ...others } = schema
+  const { type, enum: values } = 'const' in schema ? { ...others, enum: [only] } : others
   if (type === undefined) return schema['$ref'] === undefined ? schema : { anyOf: [schema, { type: 'null' }] }
   const types = new Set([type].flat().concat('null'))
-  return { ...schema, type: [...types], ...(Array.isArray(values) && !values.includes(null) && { enum: [...values, null] }) }
+  return { ...others, type: [...types], ...Array.isArray(values) && { enum: [...new Set([...values, null])] } }
 }
 
 // Schema Objects of OpenAPI 3.0, for apps whose own registration of @fastify/swagger writes that version.

@@ -2,7 +2,7 @@
  * Tools: `app.tools` lists and calls the routes that language models may call, those with `config: { tool }`. A tool has exactly
  * the rights of its caller.
  */
-import type { RouteOptions } from 'fastify'
+import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
 import { routesWithin } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
@@ -43,12 +43,14 @@ export default definePlugin<ToolsOptions>({
       documents: optional(app, 'tenantDocuments')
     })
     app.decorate('tools', service)
-    const add = (route: RouteOptions) => {
-      const tool = toolRouteOf(route)
+    const add = (route: RouteOptions, context: FastifyInstance) => {
+      const tool = toolRouteOf(route, context)
       if (tool !== undefined) service.add(tool)
     }
-    for (const route of routesWithin(app)) add(route)
-    app.addHook('onRoute', add)
+    for (const { route, context } of routesWithin(app)) add(route, context)
+    app.addHook('onRoute', function (route) {
+      add(route, this)
+    })
     let end: (() => void) | undefined
     app.addHook('onReady', async () => {
       end = optional(app, 'engine')()?.onCatalogue(() => service.invalidate())
@@ -57,7 +59,7 @@ export default definePlugin<ToolsOptions>({
   }
 })
 
-function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
+function toolRouteOf (route: RouteOptions, context: FastifyInstance): ToolRoute | undefined {
   const { method, url, config = {}, schema } = route
   const { tool, access = 'public', authProvider, permission, permissions = [], publicTenant } = config
   if (tool === undefined) return undefined
@@ -75,6 +77,7 @@ function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
     permissions: [...permissions, ...further],
     publicTenant,
     documentation: () => documentationOf(documented) ?? {},
+    sharedSchemas: () => context.getSchemas(),
     serve,
     // The plugin rate-limit may change the route after this plugin.
     limit: () => route.config?.ownLimit ?? null

@@ -1,6 +1,7 @@
 /** The tools of a document. Schemas are compiled when a caller first needs them; requirements on callers are grouped. */
 import { pathParameters } from '../../lib/compiler/route-parts.js'
 import { type ToolShape, toolShape } from '../../lib/compiler/tool-shape.js'
+import { schemaWriter } from './schema-writer.js'
 import type { Tool, ToolAccess, ToolRoute } from './types.js'
 
 export interface ToolEntry {
@@ -70,7 +71,8 @@ function compileTool (route: ToolRoute): CompiledTool | null {
   const documentation = route.documentation()
   if (documentation === undefined) return null
   const params = pathParameters(route.path)
-  const shape = toolShape(params, documentation)
+  const shared = route.sharedSchemas?.() ?? {}
+  const shape = toolShape(params, documentation, () => schemaWriter(shared))
   const { inputSchema, outputSchema } = shape
   const tool = Object.freeze({ ...route.declared, inputSchema, ...outputSchema !== undefined && { outputSchema } })
   return { route, tool, shape, path: pathParts(route.path), params, size: shape.size + tool.name.length + tool.description.length }

@@ -56,6 +56,8 @@ export interface ToolRoute extends ToolAccess {
   readonly path: string
   /** undefined if the route does not fit the tables of the database. */
   documentation(): ToolDocumentation | undefined
+  /** The schemas that the documentation may refer to, by `$id`. Default: none. */
+  sharedSchemas?(): JsonSchema
   /** undefined for a route that only the router serves, with the hooks of the app: a route in code, or one that takes forms. */
   readonly serve?: ServeCall | undefined
   /** The limit that counts calls as well as requests of the route. null if only the global limit counts. */

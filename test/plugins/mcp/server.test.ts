@@ -90,6 +90,39 @@ for (const era of ['modern', 'legacy'] as const) {
   })
 }
 
+for (const era of ['modern', 'legacy'] as const) {
+  test(`a ${era} client calls tools whose schemas refer to shared schemas`, async (t) => {
+    const config = (name: string) => ({ access: 'open' as const, tool: { name, description: name, readOnly: true, destructive: false } })
+    const { connect } = await serve(t, {
+      routes: [{
+        path: '/declared',
+        method: 'get',
+        mcp: { name: 'declared' },
+        response: { type: 'object', properties: { title: { type: 'string', nullable: true } } }
+      }]
+    }, {
+      prepare (app) {
+        app.register(async (group) => {
+          group.addSchema({ $id: 'memo', type: 'object', properties: { title: { type: 'string', nullable: true }, next: { $ref: '#' } } })
+          const one = { body: { $ref: 'memo#' }, response: { 200: { $ref: 'memo#' } } }
+          const list = { ...one, response: { 200: { type: 'array', items: { $ref: 'memo#' } } } }
+          group.post('/one', { config: config('one'), schema: one }, async ({ body }) => body)
+          group.post('/list', { config: config('list'), schema: list }, async ({ body }) => [body])
+        })
+      }
+    })
+    const client = await connect(token('acme'), era)
+    const { tools } = await client.listTools()
+    t.match(tools.find(({ name }) => name === 'declared'), { outputSchema: { properties: { title: { type: ['string', 'null'] } } } })
+    t.match(await client.callTool({ name: 'declared', arguments: {} }), { structuredContent: {} })
+    const body = { title: null, next: { title: 'b' } }
+    t.match(await client.callTool({ name: 'one', arguments: { body } }), { structuredContent: body })
+    t.match(await client.callTool({ name: 'list', arguments: { body } }), {
+      structuredContent: era === 'modern' ? [body] : { result: [body] }
+    })
+  })
+}
+
 test('a list with null items in an array column is read by clients that validate results', async (t) => {
   const { app, connect } = await serve(t, {
     tables: { posts: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, tags: { type: 'text[]' } } } },

@@ -1,0 +1,157 @@
+/** The schemas of tools that are routes of the app itself. */
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
+import { type Test, test } from 'tap'
+import auth from '../../../plugins/auth/index.js'
+import tools, { type Tool } from '../../../plugins/tools/index.js'
+import { testSecret } from '../../helpers/tokens.js'
+
+const note = {
+  $id: 'note',
+  type: 'object',
+  properties: { title: { type: 'string' }, author: { $ref: 'person#' }, replies: { type: 'array', items: { $ref: '#' } } },
+  required: ['title'],
+  additionalProperties: false
+}
+const person = {
+  $id: 'person',
+  type: 'object',
+  properties: { name: { $ref: '#/definitions/name' } },
+  definitions: { name: { type: 'string' } }
+}
+const page = { $id: 'page', type: 'object', properties: { limit: { type: 'integer' }, after: { type: 'string' } }, required: ['limit'] }
+
+/** The tool of a route, in an app that shares the schemas. */
+async function toolOf (t: Test, schema: FastifySchema): Promise<Tool> {
+  const app = Fastify({ pluginTimeout: 0 })
+  t.teardown(() => app.close())
+  app.register(auth, { jwt: { secret: testSecret } })
+  app.register(tools)
+  app.register(async (context) => {
+    addShared(context)
+    const tool = { name: 'own', description: 'Returns its body.', readOnly: true, destructive: false }
+    context.post('/own/:id', { config: { access: 'open', tool }, schema, validatorCompiler: () => () => true }, async ({ body }) => body)
+    context.get('/tools', { config: { access: 'open' } }, async (request) => await context.tools.list(request))
+  })
+  const [own] = (await app.inject('/tools')).json<Tool[]>()
+  if (own === undefined) throw new Error('there is no tool')
+  return own
+}
+
+function addShared (context: FastifyInstance): void {
+  for (const schema of [note, person, page]) context.addSchema(schema)
+}
+
+/** Throws for a reference that leads nowhere. */
+function checkOf (schema: object): (value: unknown) => boolean {
+  const validate = new Ajv2020({ strict: true, strictRequired: false }).compile(schema)
+  return (value) => validate(value)
+}
+
+test('references to shared schemas lead to definitions of the tool', async (t) => {
+  const { inputSchema, outputSchema = {} } = await toolOf(t, {
+    params: { type: 'object', properties: { id: { $ref: 'person#/definitions/name' } } },
+    querystring: { $ref: 'page#' },
+    body: { $ref: 'note#' },
+    response: { 200: { $ref: 'note#' } }
+  })
+  t.match(inputSchema, {
+    properties: {
+      id: { $ref: '#/$defs/person/definitions/name' },
+      limit: { type: 'integer' },
+      after: { type: 'string' },
+      body: { type: 'object' }
+    },
+    required: ['id', 'limit', 'body']
+  })
+  const accepts = checkOf(inputSchema)
+  const input = (body: unknown) => ({ id: 'a', limit: 1, body })
+  t.ok(accepts(input({ title: 'a', author: { name: 'b' }, replies: [{ title: 'c', replies: [{ title: 'd' }] }] })))
+  t.notOk(accepts(input({ title: 'a', author: { name: 7 } })))
+  t.notOk(accepts(input({ title: 'a', replies: [{ title: 'b', replies: [{ other: 'c' }] }] })), 'the recursion is kept')
+  t.equal(outputSchema['type'], 'object', 'older versions of MCP accept only objects')
+  t.ok(checkOf(outputSchema)({ title: 'a', replies: [{ title: 'b' }] }))
+  t.notOk(checkOf(outputSchema)({ title: 'a', replies: [{ title: 7 }] }))
+  t.notMatch(JSON.stringify([inputSchema, outputSchema]), /"(note|person|page)#|\$id/)
+})
+
+test('references within a schema of the route still lead to it', async (t) => {
+  const definitions = { word: { type: 'string' } }
+  const { inputSchema, outputSchema = {} } = await toolOf(t, {
+    querystring: { type: 'object', properties: { word: { $ref: '#/definitions/word' } }, definitions },
+    body: { type: 'object', properties: { words: { type: 'array', items: { $ref: '#/definitions/word' } } }, definitions },
+    response: { 200: { type: 'object', properties: { word: { $ref: '#/definitions/word' } }, definitions } }
+  })
+  const accepts = checkOf(inputSchema)
+  t.ok(accepts({ id: 'a', word: 'b', body: { words: ['c'] } }))
+  t.notOk(accepts({ id: 'a', body: { words: [7] } }))
+  t.notOk(accepts({ id: 'a', word: 7 }))
+  t.notOk(checkOf(outputSchema)({ word: 7 }))
+})
+
+test('`nullable` is a type of JSON Schema 2020-12', async (t) => {
+  const nullable = { type: 'string', nullable: true }
+  const { inputSchema, outputSchema = {} } = await toolOf(t, {
+    body: {
+      type: 'object',
+      properties: {
+        title: nullable,
+        kind: { ...nullable, enum: ['a', 'b'] },
+        only: { ...nullable, const: 'a' },
+        author: { $ref: 'person#', nullable: true },
+        // The name of a member.
+        nullable: { type: 'boolean' }
+      }
+    },
+    response: { 200: { type: 'array', items: nullable } }
+  })
+  t.match(inputSchema, {
+    properties: {
+      body: {
+        properties: {
+          title: { type: ['string', 'null'] },
+          kind: { type: ['string', 'null'], enum: ['a', 'b', null] },
+          only: { type: ['string', 'null'], enum: ['a', null] },
+          nullable: { type: 'boolean' }
+        }
+      }
+    }
+  })
+  t.same(outputSchema, { type: 'array', items: { type: ['string', 'null'] } })
+  const accepts = checkOf(inputSchema)
+  t.ok(accepts({ id: 'a', body: { title: null, kind: null, only: null, author: null } }))
+  t.notOk(accepts({ id: 'a', body: { only: 'b' } }))
+})
+
+test('a tool uses the shared schemas of its own context', async (t) => {
+  const app = Fastify({ pluginTimeout: 0 })
+  t.teardown(() => app.close())
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(tools)
+  for (const type of ['number', 'string']) {
+    app.register(async (context) => {
+      context.addSchema({ $id: 'value', type })
+      const tool = { name: type, description: 'Returns a value.', readOnly: true, destructive: false }
+      context.get(`/${type}`, { config: { access: 'open', tool }, schema: { response: { 200: { $ref: 'value#' } } } }, async () => 7)
+    })
+  }
+  app.get('/tools', { config: { access: 'open' } }, async (request) => await app.tools.list(request))
+  const shown = (await app.inject('/tools')).json<Tool[]>().map(({ outputSchema }) => outputSchema?.['type'])
+  t.same(shown, ['number', 'string'])
+})
+
+test('a route before the plugin has its shared schemas', async (t) => {
+  const app = Fastify({ pluginTimeout: 0 })
+  t.teardown(() => app.close())
+  await app.register(auth, { jwt: { secret: testSecret } })
+  await app.register(async (context) => {
+    addShared(context)
+    const tool = { name: 'early', description: 'Returns a note.', readOnly: true, destructive: false }
+    const schema = { response: { 200: { $ref: 'note#' } } }
+    context.get('/early', { config: { access: 'open', tool }, schema }, async () => ({ title: 'a' }))
+  })
+  await app.register(tools)
+  app.get('/tools', { config: { access: 'open' } }, async (request) => await app.tools.list(request))
+  const [early] = (await app.inject('/tools')).json<Tool[]>()
+  t.match(early, { outputSchema: { type: 'object', properties: { title: { type: 'string' } } } })
+})
