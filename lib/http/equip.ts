@@ -1,5 +1,5 @@
 /** The conventions of every group of endpoints: JSON bodies, validation by our schemas, and errors of the catalogue. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaCompiler, preValidationHookHandler } from 'fastify'
 import { validatorCompiler } from '../validation/validator.js'
 import { endErrorLog, handleError } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
@@ -16,14 +16,18 @@ declare module 'fastify' {
 
 const equipped = new WeakSet<FastifyInstance>()
 
-/** Sets the error handler, the validator and the body parser of this context only. A second call does nothing, and returns false. */
+/** Sets the error handler, the validator and the body parser of this context and below. A second call does nothing, and returns false. */
 export function equip (app: FastifyInstance): boolean {
   if (equipped.has(app)) return false
   equipped.add(app)
   watchRoutes(app)
   app.setErrorHandler(handleError)
   app.addHook('onClose', async () => endErrorLog(app))
-  app.setValidatorCompiler(validatorCompiler)
+  validateIn(app)
+  app.addHook('onRegister', (child) => {
+    const { validatorCompiler: inherited } = child
+    if (inherited !== undefined && compilers.has(inherited)) validateIn(child)
+  })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, createJsonParser(app))
   app.addHook('onRoute', (route) => {
@@ -31,6 +35,16 @@ export function equip (app: FastifyInstance): boolean {
   })
   addErrorSchemas(app)
   return true
+}
+
+/** The compilers that `validateIn` has set. */
+const compilers = new WeakSet<FastifySchemaCompiler<object>>()
+
+/** A compiler for this context alone, since a child may share further schemas. */
+function validateIn (context: FastifyInstance): void {
+  const compiler: FastifySchemaCompiler<object> = (route) => validatorCompiler(route, () => context.getSchemas())
+  compilers.add(compiler)
+  context.setValidatorCompiler(compiler)
 }
 
 const errorSchemaIds: ReadonlyMap<unknown, string> = new Map(errorSchemas.map((schema) => [schema, schema.$id]))

@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { sharedByText } from '../cache/weak-memo.js'
 import { failure, type TenantryError } from '../errors.js'
+import type { JsonSchema } from '../expressions/types.js'
 import { uuidForm } from '../identity/uuid.js'
 import { isExact, numberIn } from '../json/exact-number.js'
 import { holdsExact } from '../json/parse.js'
@@ -14,6 +15,7 @@ import { isRecord } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
 import { detailOf, type ErrorDetail } from './detail.js'
 import { checkExact, errorsIn } from './exact.js'
+import { fieldsResolved } from './shared-schemas.js'
 
 export type { ErrorDetail } from './detail.js'
 
@@ -64,6 +66,20 @@ const compileBuiltIn: Compile = (kind, schema) => {
   const known = builtIn.get(kind) ?? createAjv(kinds[kind])
   builtIn.set(kind, known)
   return known.compile(schema)
+}
+
+/** Compiles schemas that refer to shared ones. */
+function compilerWith (schemas: JsonSchema): Compile {
+  const instances = new Map<Kind, Ajv>()
+  return (kind, schema) => {
+    let ajv = instances.get(kind)
+    if (ajv === undefined) {
+      ajv = createAjv(kinds[kind])
+      for (const [id, shared] of Object.entries(schemas)) ajv.addSchema(Object(shared), id)
+      instances.set(kind, ajv)
+    }
+    return ajv.compile(schema)
+  }
 }
 
 /** Each schema has its own instance of Ajv, which would keep parts of every compiled one. They need no check: the compiler creates them. */
@@ -148,10 +164,11 @@ function partKind (part: RequestPart): 'body' | 'url' {
 const validators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
 const builtInValidators = { url: sharedByText<PartValidator>(), body: sharedByText<PartValidator>() }
 
-function urlValidator (schema: object, compile: Compile): PartValidator {
+/** @param resolved the schema, without references at its top and in its fields */
+function urlValidator (schema: object, compile: Compile, resolved = schema): PartValidator {
   const validate = compile('coercing', schema)
-  if (!/"(?:number|integer)"/.test(JSON.stringify(schema))) return (value) => validate(value) ? null : validate.errors ?? []
-  const numbers = numericFields(schema)
+  if (!/"(?:number|integer)"/.test(JSON.stringify(resolved))) return (value) => validate(value) ? null : validate.errors ?? []
+  const numbers = numericFields(resolved)
   return (value) => {
     refuseOtherNumbers(value, numbers)
     return validate(value) ? infiniteNumbers(value) : validate.errors ?? []
@@ -272,12 +289,26 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
   return failure('validationFailed', { extras: { details: errorDetails(errors, part) } })
 }
 
-/** Fastify's `validatorCompiler` for the built-in endpoints: returns a `validationFailed` instead of throwing. */
+const compilersWith = sharedByText<Compile>()
+
+function referringValidator (schema: object, part: RequestPart, shared: JsonSchema): PartValidator {
+  const compile = compilersWith(JSON.stringify(shared), () => compilerWith(shared))
+  return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile, fieldsResolved(schema, shared))
+}
+
+/**
+ * Fastify's `validatorCompiler` for built-in endpoints and own routes: returns a `validationFailed` instead of throwing.
+ * @param shared the schemas that the schema may refer to, by `$id`
+ */
 export function validatorCompiler (
-  { schema, httpPart }: { schema: object, httpPart?: string }
+  { schema, httpPart }: { schema: object, httpPart?: string },
+  shared: () => JsonSchema = () => ({})
 ): (value: unknown) => { value: unknown } | { error: TenantryError } {
   const part = partOf(httpPart)
-  const validate = builtInValidators[partKind(part)](JSON.stringify(schema), () => validatorOf(schema, part, compileBuiltIn))
+  const text = JSON.stringify(schema)
+  const validate = text.includes('"$ref"')
+    ? referringValidator(schema, part, shared())
+    : builtInValidators[partKind(part)](text, () => validatorOf(schema, part, compileBuiltIn))
   return (value) => {
     const errors = validate(value)
     return errors === null ? { value } : { error: validationError(errors, part) }
