@@ -43,7 +43,7 @@ export function createPoolEngine (
   let isMigrated = false
   const access = createPoolAccess(connections, log)
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
-  const parts = { access, slowReads, settings, preludes, translate: fail }
+  const parts = { access, slowReads, settings, preludes, marksWriters: Object.keys(watched).length > 0, translate: fail }
   const { text, transaction, own } = createStatements(parts)
   const patienceMs = patienceFactor * settings.statementTimeoutMs
   const planOptions: ApplyOptions = {

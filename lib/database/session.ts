@@ -44,6 +44,15 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
   }
 }
 
+/** The class of the advisory locks that transactions of tenants hold, as SQL. Their keys are hashes of the tenants' ids. */
+export const writerMark = "hashtext('tenantry.realtime_writers')"
+
+/** Values: the tenant. The lock is shared, and nothing waits for it. */
+const markWriter: Statement = {
+  name: 'tenantry_realtime_writer',
+  text: `select pg_advisory_xact_lock_shared(${writerMark}, hashtext($1))::text`
+}
+
 export function stepOf ({ text, name }: Statement, values: readonly unknown[], { prepared }: SessionSettings): Step {
   return { text, name: prepared ? name : undefined, values: encodeValues(values) }
 }
@@ -59,12 +68,14 @@ export interface StatementParts {
   readonly slowReads: SlowReads
   readonly settings: SessionSettings
   readonly preludes: Preludes
+  /** Each transaction of a tenant holds `writerMark`: a watch of another tenant does not wait for it. */
+  readonly marksWriters: boolean
   /** Translates a driver's error for the caller. */
   readonly translate: (error: unknown) => unknown
 }
 
 /** Statements on the connections of a pool. Those that lost a race, or that have an outdated plan, run again. */
-export function createStatements ({ access, slowReads, settings, preludes, translate }: StatementParts) {
+export function createStatements ({ access, slowReads, settings, preludes, marksWriters, translate }: StatementParts) {
   const { acquire, connected, pass, release, send } = access
 
   function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
@@ -110,7 +121,8 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
   ): Promise<T> {
     const { tenant, isolation } = options
     // It rejects an invalid id, before the transaction has a connection.
-    const prelude = preludes(tenant)
+    const scope = preludes(tenant)
+    const prelude = marksWriters && isTenant(tenant) ? [...scope, stepOf(markWriter, [tenant], settings)] : scope
     for (let attempts = 0; ; attempts++) {
       if (attempts > 0) await sleep(retryPause(attempts))
       const client = await connected(options)

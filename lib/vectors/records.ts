@@ -16,6 +16,13 @@ const maxRankedNodes = 200_000 // words and operators of the search, times ranke
 const maxWords = 100 // of a search: PostgreSQL compares each with all chunks of the tenant
 const firstWords = new RegExp(`^(?:[^\\p{L}\\p{M}\\p{N}]*[\\p{L}\\p{M}\\p{N}]+){0,${maxWords}}`, 'u')
 
+/** The vectors of a version that may have no document. */
+export interface StaleVectors {
+  readonly tenant: Owner
+  readonly id: string
+  readonly version: string
+}
+
 export type DocumentRecords = ReturnType<typeof createDocumentRecords>
 
 export function createDocumentRecords (
@@ -159,7 +166,7 @@ export function createDocumentRecords (
       return row !== undefined
     },
 
-    async marked (at: Date, limit: number): Promise<{ tenant: Owner, id: string, version: string }[]> {
+    async marked (at: Date, limit: number): Promise<StaleVectors[]> {
       return await db.selectFrom('tenantry.agent_stale_vectors').select([tenantColumn, 'document_id as id', 'version'])
         .where('due_at', '<=', at).orderBy('due_at').limit(limit).execute()
     }

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { isFailure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
-import type { DocumentRecords } from './records.js'
+import type { DocumentRecords, StaleVectors } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
 
 const uploadMs = 600_000 // ms from writing a version's vectors until the version becomes current
@@ -29,6 +29,21 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
       await records.unmark(dbFor(tenant), tenant, version, id)
     } catch (error) {
       warn(error, 'vectors of an old version of a document could not be deleted; the sweep tries again')
+    }
+  }
+
+  /** Returns false for a tenant that has no turn in the database now: another sweep tries again, and others' vectors do not wait. */
+  async function discardMarked ({ tenant, id, version }: StaleVectors): Promise<boolean> {
+    try {
+      // A late upload detects by the new time that its vectors are gone. If this process ends, a later sweep continues.
+      if (await records.postpone(tenant, version, id, new Date(now()), new Date(now() + discardMs))) {
+        await index.discard(tenant, id, version)
+        await records.unmark(dbFor(tenant), tenant, version, id)
+      }
+      return true
+    } catch (error) {
+      if (isFailure(error, 'databaseBusy')) return false
+      throw error
     }
   }
 
@@ -97,15 +112,11 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
 
     async sweep () {
       if (!index.external) return
-      for (let count = perSweep; count === perSweep;) {
+      for (let hasMore = true; hasMore;) {
         const marked = await records.marked(new Date(now()), perSweep)
-        count = marked.length
-        for (const { tenant, id, version } of marked) {
-          // A late upload detects by the new time that its vectors are gone. If this process ends, a later sweep continues.
-          if (!await records.postpone(tenant, version, id, new Date(now()), new Date(now() + discardMs))) continue
-          await index.discard(tenant, id, version)
-          await records.unmark(dbFor(tenant), tenant, version, id)
-        }
+        let taken = 0
+        for (const mark of marked) if (await discardMarked(mark)) taken++
+        hasMore = marked.length === perSweep && taken > 0
       }
     },
 

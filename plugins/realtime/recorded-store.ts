@@ -1,5 +1,6 @@
 /** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-triggers.ts). */
 import { type Kysely, sql } from 'kysely'
+import { writerMark } from '../../lib/database/session.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { positionLock } from './store.js'
@@ -45,14 +46,30 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       })
     },
 
-    /** Transactions that now hold a writer's lock on the tables or their partitions: they have written, or may be about to. */
-    async writers (schema: string, tables: readonly string[]) {
-      const { rows } = await sql<{ readonly table: string, readonly writer: string }>`
-        select distinct c.relname as "table", l.virtualtransaction as writer
-        from pg_class c, lateral (select c.oid as relid union select relid from pg_partition_tree(c.oid)) t, pg_locks l
-        where c.relnamespace = (select oid from pg_namespace where nspname = ${schema}) and c.relname = any (${tables}::text[])
-        and l.locktype = 'relation' and l.relation = t.relid and l.mode = 'RowExclusiveLock' and l.granted
-        and l.database = (select oid from pg_database where datname = current_database()) and l.pid is distinct from pg_backend_pid()`
+    /**
+     * Transactions that now hold a writer's lock on the tables or their partitions: they have written, or may be about to. Those that
+     * write only for one tenant have its mark, and are returned for its tables; the others are returned with null for every tenant.
+     */
+    async writers (schema: string, tables: readonly TenantTable[]) {
+      const { rows } = await sql<{ readonly tenant: Owner | null, readonly table: string, readonly writer: string }>`
+        with locks as materialized (
+          select * from pg_locks
+          where database = (select oid from pg_database where datname = current_database()) and granted and pid is distinct from pg_backend_pid()
+        ), asked as materialized (
+          select * from ${askedFor(tables)}
+        ), writing as (
+          select distinct c.relname as table_name, l.virtualtransaction as writer
+          from pg_class c, lateral (select c.oid as relid union select relid from pg_partition_tree(c.oid)) t, locks l
+          where c.relnamespace = (select oid from pg_namespace where nspname = ${schema}) and c.relname in (select table_name from asked)
+          and l.locktype = 'relation' and l.relation = t.relid and l.mode = 'RowExclusiveLock'
+        ), marks as (
+          select virtualtransaction as writer, objid from locks
+          where locktype = 'advisory' and objsubid = 2 and classid::bigint = ${unsigned(writerMark)}
+        )
+        select null as tenant, table_name as "table", writer from writing where writer not in (select writer from marks)
+        union all
+        select tenant_id, table_name, writer from writing join marks using (writer) join asked using (table_name)
+        where objid::bigint = ${unsigned('hashtext(tenant_id)')}`
         .execute(db)
       return rows
     },
@@ -96,4 +113,9 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
 
 function askedFor (tables: readonly TenantTable[]) {
   return sql`unnest(${tables.map(({ tenant }) => tenant)}::text[], ${tables.map(({ table }) => table)}::text[]) as a (tenant_id, table_name)`
+}
+
+/** The hash as `pg_locks` shows it. */
+function unsigned (hash: string) {
+  return sql.raw(`(${hash}::bigint & 4294967295)`)
 }

@@ -1,7 +1,7 @@
 /**
  * Keeps the tables recorded that watches of this process need. The first watch of a table creates an entry, which triggers check.
- * The watch then waits for transactions that may have written without seeing the entry. The entry outlives the last watch, so
- * that a client that reconnects finds its changes.
+ * The watch then waits for transactions that may have written rows of its tenant without seeing the entry. The entry outlives the last
+ * watch, so that a client that reconnects finds its changes.
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { createPoller } from '../../lib/database/poller.js'
@@ -82,15 +82,16 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
 
   /** The entries whose earlier transactions have all ended. */
   async function withoutWriters (open: readonly Entry[]): Promise<Entry[]> {
-    const now = new Map<string, Set<string>>()
-    for (const { table, writer } of await store.writers(schema, [...new Set(open.map(({ table }) => table))])) {
-      const of = now.get(table)
-      if (of === undefined) now.set(table, new Set([writer]))
-      else of.add(writer)
+    const now = new Map<string, string[]>()
+    for (const { tenant, table, writer } of await store.writers(schema, open)) {
+      const key = tenant === null ? table : keyOf({ tenant, table })
+      const writers = now.get(key)
+      if (writers === undefined) now.set(key, [writer])
+      else writers.push(writer)
     }
     const ready: Entry[] = []
     for (const entry of open) {
-      const current = [...now.get(entry.table) ?? []]
+      const current = [...now.get(entry.table) ?? [], ...now.get(keyOf(entry)) ?? []]
       const { writers } = entry
       const left = writers === null ? current : current.filter((writer) => writers.has(writer))
       entry.writers = new Set(left)

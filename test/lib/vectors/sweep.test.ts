@@ -1,6 +1,9 @@
 /** The sweep of vectors in Qdrant that no document has. */
+import type { PluginTransformResultArgs } from 'kysely'
 import { type Test, test } from 'tap'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { Engine } from '../../../lib/database/engine.js'
+import { failure } from '../../../lib/errors.js'
+import { type TenantRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { hourMs } from '../../../lib/time/spans.js'
 import { openVectorStore } from '../../../lib/vectors/open.js'
 import { fakeClock } from '../../helpers/clock.js'
@@ -24,10 +27,12 @@ async function open (t: Test) {
   const { forward, now } = fakeClock()
   const { url, apiKey } = qdrant
   const section = { provider: 'qdrant', url, apiKey } as const
-  const openStore = () => openVectorStore({ engine, section, space: { model: 'a-model', dimensions: 2 }, warn: () => {}, now })
+  const openStore = (on: Engine = engine) => openVectorStore({ engine: on, section, space: { model: 'a-model', dimensions: 2 }, warn: () => {}, now })
   return {
+    engine,
     qdrant,
     forward,
+    openStore,
     store: await openStore(),
     other: await openStore(),
     left: async () => ({
@@ -63,6 +68,28 @@ test('vectors whose deletion is cut off are deleted by a later sweep', async (t)
   ended.open()
   await cutOff
   t.same(await left(), { points: 1, marks: 0 })
+})
+
+test('a tenant that has no turn in the database does not keep the vectors of the others', async (t) => {
+  const { engine, qdrant, forward, store, openStore, left } = await open(t)
+  await run(engine, "insert into tenantry.tenants (id, name) values ('busy', 'B')")
+  const busy = tenantRef('busy')
+  qdrant.fails = isDelete
+  for (const tenant of [busy, acme]) for (const content of ['old', 'new']) await store.put(tenant, documentOf(content))
+  t.same(await left(), { points: 4, marks: 2 })
+  qdrant.fails = () => false
+  forward(hourMs)
+  const withoutTurn = {
+    transformQuery () {
+      throw failure('databaseBusy')
+    },
+    transformResult: async ({ result }: PluginTransformResultArgs) => result
+  }
+  const kyselyFor = (tenant: TenantRef) => tenant === busy ? engine.kyselyFor(tenant).withPlugin(withoutTurn) : engine.kyselyFor(tenant)
+  await (await openStore({ ...engine, kyselyFor })).sweep()
+  t.same(await left(), { points: 3, marks: 1 })
+  await store.sweep()
+  t.same(await left(), { points: 2, marks: 0 })
 })
 
 test('vectors that are written after their sweep are deleted, and their document is not stored', async (t) => {

@@ -9,6 +9,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
 import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
 import { createRecorder } from '../../../plugins/realtime/recorder.js'
+import { gate } from '../../helpers/gate.js'
 import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { missSuccession } from '../../helpers/succession.js'
@@ -67,6 +68,26 @@ test('an ack waits for transactions that began to write before, and for no other
   t.match(await client.next(({ ref }) => ref === 'first'), { type: 'ack' }, 'while two transactions are still writing')
   await later.query('commit')
   t.match(await client.next((message) => message['table'] === 'tasks' && message['id'] === 2), { action: 'created' })
+})
+
+test("an ack waits for a tenant's own requests with several statements, and not for those of another tenant", async (t) => {
+  const engine = await postgresSection(t)
+  const { app, connect } = await open(t, {}, { engine })
+  const [written, ended] = [gate(), gate()]
+  const request = app.engine.transaction({ tenant: tenantRef('globex') }, async (session) => {
+    await session.rows({ text: "insert into tasks (tenant_id, number, title) values ('globex', 1, 'x')" })
+    written.open()
+    await ended.opened
+  })
+  await Promise.race([written.opened, request])
+  const [acme, globex] = [await connect('acme', { permissions: ['tasks:read'] }), await connect('globex', { permissions: ['tasks:read'] })]
+  globex.send({ type: 'watch', table: 'tasks', ref: 'own' })
+  t.match(await acme.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  await globex.settle()
+  t.notOk(globex.messages.some(({ ref }) => ref === 'own'))
+  ended.open()
+  await request
+  t.match(await globex.next(({ ref }) => ref === 'own'), { type: 'ack' })
 })
 
 test('a transaction whose snapshot is older than the first watch is recorded', async (t) => {
@@ -178,7 +199,7 @@ test('a watch on a server that missed the deletion of its tenant receives the ch
 
 test('a watch waits at most 30 seconds, and the next one may succeed', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
-  let writers = [{ table: 'notes', writer: '3/1' }]
+  let writers = [{ tenant: null, table: 'notes', writer: '3/1' }]
   const recorder = createRecorder({
     store: { ...createRecordedStore(app.db), writers: async () => writers },
     schema: '',
