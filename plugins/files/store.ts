@@ -221,8 +221,10 @@ export function createFileStore (
   }
 }
 
-/** The next sweep removes expired files. */
-const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
+/**
+ * The next sweep removes expired files. `now()` is the start of the transaction: it would miss the deletion of the file's row since then.
+ */
+const notExpired = sql<boolean>`(expires_at is null or expires_at > clock_timestamp())`
 
 export const spanOf = (ms: number) => sql`${ms} * interval '1 ms'`
 

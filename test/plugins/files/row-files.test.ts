@@ -3,12 +3,14 @@ import { execFileSync } from 'node:child_process'
 import { open as openFile, rm } from 'node:fs/promises'
 import { sql } from 'kysely'
 import t, { type Test, test } from 'tap'
+import { waitForWrites } from '../../../lib/database/tenant-lock.js'
 import { createLocalStore } from '../../../lib/files/local.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createFileParts } from '../../../plugins/files/parts.js'
 import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { untilBlocked } from '../../helpers/locks.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { until } from '../../helpers/until.js'
 import { file, form, formHeaders, half, MB, onDisk, open, type Opened, rows, storage } from './app.js'
@@ -225,6 +227,25 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   await remove(5)
   t.equal(await send(5), 404, 'a resumable upload')
   await nothing()
+})
+
+test('an upload whose row is deleted after its last transaction has begun is rejected, and leaves nothing', async (t) => {
+  const { app, as, folder } = await open(t, document, { engine: await postgresSection(t) })
+  const ada = as('acme')
+  await notes(app, [1])
+  const body = form([{ name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }, file(Buffer.alloc(MB))])
+  const rest = await half(ada, 'POST', '/files/upload', body, formHeaders)
+  await until('the upload is running', async () => (await rows(app))['pending'] === 1)
+  const { ended } = await app.db.transaction().execute(async (holder) => {
+    await waitForWrites(holder, tenantRef('acme'))
+    const ended = rest()
+    await untilBlocked(app.db, ended)
+    t.equal((await ada.ask('DELETE /notes/1')).status, 200)
+    return { ended }
+  })
+  t.equal(await ended, 409)
+  await until('nothing remains', async () => JSON.stringify([await onDisk(folder), await rows(app)]) === '[[],{}]')
+  t.same(await storage(app, 'acme'), { booked: 0, reserved: 0, shown: 0 })
 })
 
 test('a file that a workflow step stores while its row is deleted is removed', async (t) => {
