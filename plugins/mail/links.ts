@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
@@ -12,6 +12,10 @@ import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
 import { isReachable } from '../tenancy/named.js'
+
+type Row = Selectable<SystemTables['tenantry.user_links']>
+
+const linkColumns = ['email', 'user_id', 'role'] as const
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/
@@ -92,17 +96,18 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
         .onConflict((conflict) => conflict.columns(['tenant_id', 'kind', 'email']).doUpdateSet(row)).execute()
     },
 
-    /** The link exists and has not expired. */
-    async isValid (kind: MailKind, { tenant, hash }: LinkToken): Promise<boolean> {
-      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant)
-        .where('token', '=', hash).where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
+    /** null if the link does not exist or has expired. */
+    async find (kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
+      const row = await dbFor(tenant).selectFrom('tenantry.user_links').select(linkColumns).where('tenant_id', '=', tenant)
+        .where('token', '=', hash).where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst()
+      return row === undefined ? null : linkOf(tenant, row)
     },
 
     /** Uses up the link; null if it does not exist, has expired, or another request uses it. */
     async use (writer: SystemTransaction, kind: MailKind, { tenant, hash }: LinkToken): Promise<Link | null> {
       const row = await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('token', '=', hash)
-        .where('kind', '=', kind).where('expires_at', '>', at()).returning(['email', 'user_id', 'role']).executeTakeFirst()
-      return row === undefined ? null : { tenant, email: row.email, userId: row.user_id, role: row.role }
+        .where('kind', '=', kind).where('expires_at', '>', at()).returning(linkColumns).executeTakeFirst()
+      return row === undefined ? null : linkOf(tenant, row)
     },
 
     /** Removes the links that were sent to a user. */
@@ -116,6 +121,10 @@ export function createLinks (dbFor: (tenant: Owner) => Kysely<SystemTables>, now
     sweep: (db: Kysely<SystemTables>) =>
       sweep(db, 'tenantry.user_links.sweep', [removal('tenantry.user_links', sql`expires_at <= ${at()}`)])
   }
+}
+
+function linkOf (tenant: Owner, { email, user_id: userId, role }: Pick<Row, typeof linkColumns[number]>): Link {
+  return { tenant, email, userId, role }
 }
 
 /** Throws `linkInvalid` for an invalid text, and for one of an unknown tenant or of another one than the header names. */

@@ -2,13 +2,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
+import type { SystemTransaction } from '../../lib/database/system-tables.js'
+import type { MailKind } from '../../lib/document/mail-template.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { hourMs } from '../../lib/time/spans.js'
 import { credentialsInvalid } from '../auth/errors.js'
 import { createPasswordTries } from '../login/tries.js'
-import type { LinkToken } from '../mail/links.js'
+import type { Link, LinkToken } from '../mail/links.js'
 import { requirePresent } from '../sessions/present.js'
 import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 import type { User } from '../users/user.js'
@@ -72,6 +74,13 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
     return user
   }
 
+  /** Verifies the address of the link, and uses up the link. Throws `linkInvalid`. */
+  async function verifyAddress (writer: SystemTransaction, kind: MailKind, token: LinkToken, link: Link): Promise<void> {
+    // The user first, as in changes of users, which then remove the user's links: the other order would deadlock with them.
+    const isVerified = await users.setVerified(writer, { tenant: link.tenant, id: link.userId }, link.email)
+    if (!isVerified || await links.use(writer, kind, token) === null) throw failure('linkInvalid')
+  }
+
   return {
     /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
     async forgot ({ id, exists }: NamedTenant, given: string, actor: Actor): Promise<void> {
@@ -101,15 +110,14 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
     /** Throws `validationFailed`, and `linkInvalid` for an invalid link, for any reason. */
     async reset (token: LinkToken, password: string, actor: Actor): Promise<void> {
       const { tenant } = token
-      if (!await links.isValid('reset', token)) throw failure('linkInvalid')
+      const link = await links.find('reset', token)
+      if (link === null) throw failure('linkInvalid')
+      const { userId, email } = link
       const hash = await users.hashPassword(tenant, password)
       await sessions.changeUsers(tenant, async (writer, end) => {
-        const link = await links.use(writer, 'reset', token)
-        if (link === null) throw failure('linkInvalid')
-        const { userId, email } = link
-        const user = { tenant, id: userId }
         // The link was sent to this address, so its use also verifies the address.
-        if (!await users.setVerified(writer, user, email) || !await users.setPassword(writer, user, hash)) throw failure('linkInvalid')
+        await verifyAddress(writer, 'reset', token, link)
+        if (!await users.setPassword(writer, { tenant, id: userId }, hash)) throw failure('linkInvalid')
         await end(userId, 'sessions')
         await writeAudit(writer, { tenant, action: 'auth.password.reset', actor: { ...actor, userId }, target: email, at: at() })
       }).catch(withoutTenant)
@@ -142,9 +150,10 @@ export function createPasswordService (app: FastifyInstance, attempts: AttemptLi
     /** Throws `linkInvalid`. */
     async verify (token: LinkToken, actor: Actor): Promise<void> {
       const { tenant } = token
+      const link = await links.find('verify', token)
+      if (link === null) throw failure('linkInvalid')
       await dbFor(tenant).transaction().execute(async (writer) => {
-        const link = await links.use(writer, 'verify', token)
-        if (link === null || !await users.setVerified(writer, { tenant, id: link.userId }, link.email)) throw failure('linkInvalid')
+        await verifyAddress(writer, 'verify', token, link)
         await writeAudit(writer, {
           tenant,
           action: 'auth.email.verify',

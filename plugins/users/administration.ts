@@ -201,7 +201,7 @@ export function createUserAdministration (app: FastifyInstance, store: UserStore
     /** Creates the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
     async accept (token: LinkToken, password: string, actor: Actor): Promise<LoggedIn> {
       const { tenant } = token
-      if (mail === null || !await mail.links.isValid('invite', token)) throw failure('linkInvalid')
+      if (mail === null || await mail.links.find('invite', token) === null) throw failure('linkInvalid')
       const hash = await users.hashPassword(tenant, password)
       const user = await dbFor(tenant).transaction().execute(async (writer): Promise<User> => {
         if (!await lockTenant(writer, tenant, 'shared')) throw failure('linkInvalid')
