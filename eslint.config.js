@@ -11,6 +11,7 @@ const withOwnApp = [
   'test/plugins/auth/slow-bodies.test.ts',
   'test/plugins/config-routes/index.test.ts',
   'test/plugins/conventions/index.test.ts',
+  'test/plugins/conventions/shared-schemas.test.ts',
   'test/plugins/cors/index.test.ts',
   'test/plugins/database/index.test.ts',
   'test/plugins/embedded.test.ts',
@@ -18,12 +19,14 @@ const withOwnApp = [
   'test/plugins/metrics/requests.test.ts',
   'test/plugins/models/event-stream.test.ts',
   'test/plugins/openapi/index.test.ts',
+  'test/plugins/openapi/shared-schemas.test.ts',
   'test/plugins/openapi/swagger.test.ts',
   'test/plugins/prefix.test.ts',
   'test/plugins/rate-limit/fastify.test.ts',
   'test/plugins/shape.test.ts',
   'test/plugins/stop/index.test.ts',
   'test/plugins/tools/contexts.test.ts',
+  'test/plugins/tools/schemas.test.ts',
   'test/plugins/workflows/runner.test.ts'
 ]
 

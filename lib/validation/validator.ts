@@ -7,7 +7,6 @@ import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { sharedByText } from '../cache/weak-memo.js'
 import { failure, type TenantryError } from '../errors.js'
-import type { JsonSchema } from '../expressions/types.js'
 import { uuidForm } from '../identity/uuid.js'
 import { isExact, numberIn } from '../json/exact-number.js'
 import { holdsExact } from '../json/parse.js'
@@ -15,7 +14,7 @@ import { isRecord } from '../json/plain-value.js'
 import { pointerTo } from '../schema/faults.js'
 import { detailOf, type ErrorDetail } from './detail.js'
 import { checkExact, errorsIn } from './exact.js'
-import { fieldsResolved } from './shared-schemas.js'
+import { fieldsResolved, type Members } from './shared-schemas.js'
 
 export type { ErrorDetail } from './detail.js'
 
@@ -69,7 +68,7 @@ const compileBuiltIn: Compile = (kind, schema) => {
 }
 
 /** Compiles schemas that refer to shared ones. */
-function compilerWith (schemas: JsonSchema): Compile {
+function compilerWith (schemas: Members): Compile {
   const instances = new Map<Kind, Ajv>()
   return (kind, schema) => {
     let ajv = instances.get(kind)
@@ -291,7 +290,7 @@ export function validationError (errors: readonly ErrorObject[], part: RequestPa
 
 const compilersWith = sharedByText<Compile>()
 
-function referringValidator (schema: object, part: RequestPart, shared: JsonSchema): PartValidator {
+function referringValidator (schema: object, part: RequestPart, shared: Members): PartValidator {
   const compile = compilersWith(JSON.stringify(shared), () => compilerWith(shared))
   return part === 'body' ? bodyValidator(schema, compile) : urlValidator(schema, compile, fieldsResolved(schema, shared))
 }
@@ -302,7 +301,7 @@ function referringValidator (schema: object, part: RequestPart, shared: JsonSche
  */
 export function validatorCompiler (
   { schema, httpPart }: { schema: object, httpPart?: string },
-  shared: () => JsonSchema = () => ({})
+  shared: () => Members = () => ({})
 ): (value: unknown) => { value: unknown } | { error: TenantryError } {
   const part = partOf(httpPart)
   const text = JSON.stringify(schema)

@@ -1,8 +1,8 @@
 /** `POST /auth/email/verify` beside requests that end the user's links. */
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { secretText } from '../../helpers/log-scan.js'
 import { untilBlocked } from '../../helpers/locks.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { addUser, password } from '../login/app.js'
