@@ -13,7 +13,8 @@ import { isTenantId } from '../identity/tenant-ref.js'
 import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
 import { folderOf, ignoresCase, incoming, tenantOf } from './folder-names.js'
-import { checkKey, type ObjectStore, type StoredObject } from './store.js'
+import { renameFolder } from './rename-folders.js'
+import { checkKey, isObjectName, type ObjectStore, type StoredObject, type StoreLog } from './store.js'
 import { storedBytes } from './stored-bytes.js'
 
 const pageSize = 1000
@@ -22,22 +23,54 @@ const pageSize = 1000
  * Creates the `folder` if it is missing. Several processes may use it.
  *
  * @param asksDisk  whether the disk ignores case; asked until the answer is not null
+ * @param log       for files of an earlier version that stay in another folder
  */
-export function createLocalStore (folder: string, asksDisk: typeof ignoresCase = ignoresCase): ObjectStore {
+export function createLocalStore (folder: string, asksDisk: typeof ignoresCase = ignoresCase, log: StoreLog | null = null): ObjectStore {
   let isFolded: boolean | null = null
+  let renaming: Promise<void> | null = null
   let cleaned = -Infinity
+  /** Tenants whose folder has the name of an earlier version. */
+  const oldNamed = new Set<string>()
 
   async function isFoldedDisk (): Promise<boolean> {
     if (isFolded === null) {
       const answer = await onDisk(asksDisk(folder))
-      if (answer === true) await renameFolders(folder)
+      if (answer === true) {
+        await (renaming ??= renameFolders().catch((error: unknown) => {
+          renaming = null
+          throw error
+        }))
+      }
       isFolded = answer
     }
     return isFolded === true
   }
 
+  /** The failure of one tenant's folder does not stop the others. */
+  async function renameFolders (): Promise<void> {
+    const tenants = await namesIn(folder, (entry) => entry.isDirectory() && isTenantId(entry.name) && folderOf(entry.name) !== entry.name)
+    for (const tenant of tenants) {
+      try {
+        await renameOne(tenant)
+      } catch (err) {
+        oldNamed.add(tenant)
+        log?.warn({ err, tenant }, 'the folder of a tenant cannot be renamed: requests for its files fail until it can be')
+      }
+    }
+  }
+
+  async function renameOne (tenant: string): Promise<void> {
+    const files = await renameFolder(folder, tenant)
+    oldNamed.delete(tenant)
+    if (files === 0) return
+    const details = { tenant, folder: join(folder, tenant), files }
+    log?.warn(details, 'files of a tenant stay in an old folder, because its new one has files with their names: compare and delete them')
+  }
+
   async function folderFor (tenant: string): Promise<string> {
-    return join(folder, await isFoldedDisk() ? folderOf(tenant) : tenant)
+    if (!await isFoldedDisk()) return join(folder, tenant)
+    if (oldNamed.has(tenant)) await onDisk(renameOne(tenant))
+    return join(folder, folderOf(tenant))
   }
 
   async function pathOf (key: string): Promise<string> {
@@ -112,7 +145,8 @@ export function createLocalStore (folder: string, asksDisk: typeof ignoresCase =
     async * list (prefix) {
       const [tenant = '', start = ''] = prefix.split('/')
       for (const name of prefix.includes('/') ? [tenant] : await tenantsWith(tenant)) {
-        const files = await namesIn(await folderFor(name), (entry) => entry.isFile() && entry.name.startsWith(start))
+        const isWanted = (entry: Dirent) => entry.isFile() && isObjectName(entry.name) && entry.name.startsWith(start)
+        const files = await namesIn(await folderFor(name), isWanted)
         for (let at = 0; at < files.length; at += pageSize) {
           const page = await Promise.all(files.slice(at, at + pageSize).map((file) => this.stat(`${name}/${file}`)))
           yield page.filter((object): object is StoredObject => object !== null)
@@ -163,13 +197,6 @@ async function makeFolder (path: string): Promise<void> {
     await mkdir(path)
   } catch (error) {
     if (codeOf(error) !== 'EEXIST') throw error
-  }
-}
-
-/** Gives folders of an earlier version their names on a disk that ignores case. Another process may do the same. */
-async function renameFolders (folder: string): Promise<void> {
-  for (const name of await namesIn(folder, (entry) => entry.isDirectory() && isTenantId(entry.name))) {
-    if (folderOf(name) !== name) await orNull(rename(join(folder, name), join(folder, folderOf(name))))
   }
 }
 

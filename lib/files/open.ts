@@ -1,13 +1,10 @@
 /** Opens the configured file store. */
 import type { S3, StorageProvider } from '../schema/files.js'
+import { ignoresCase } from './folder-names.js'
 import { createLocalStore } from './local.js'
 import { createMirroredStore, type MirroredStore } from './mirrored-store.js'
 import { createS3Store, type S3Store } from './s3.js'
-import type { ObjectStore } from './store.js'
-
-interface StoreLog {
-  warn(details: object, text: string): void
-}
+import type { ObjectStore, StoreLog } from './store.js'
 
 interface FileStoreOptions {
   /** Default: local. */
@@ -31,11 +28,12 @@ export async function openFileStore ({ provider = 'local', path, s3 }: FileStore
 }
 
 async function createStore (provider: StorageProvider, path: string, s3: S3 | undefined, log: StoreLog): Promise<RepairableStore> {
-  if (provider === 'local') return createLocalStore(path)
+  const onDisk = () => createLocalStore(path, ignoresCase, log)
+  if (provider === 'local') return onDisk()
   if (s3 === undefined) throw new Error(`storageProvider "${provider}" needs the section "s3"`)
   const remote = await createS3Store(s3)
   if (provider !== 'both') return remote
-  const mirrored = createMirroredStore(createLocalStore(path), remote, (err, key) => {
+  const mirrored = createMirroredStore(onDisk(), remote, (err, key) => {
     log.warn({ err, key }, 'the copy of a file in S3 is missing or was not deleted: run "tenantry files repair"')
   })
   return { ...mirrored, incompleteUploads: remote.incompleteUploads }

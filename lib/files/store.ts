@@ -62,10 +62,20 @@ export interface ObjectStore {
   close(): Promise<void>
 }
 
+export interface StoreLog {
+  warn(details: object, text: string): void
+}
+
 const objectKey = /^[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,128}$/
+const objectName = /^[A-Za-z0-9_-]{1,128}$/
 
 /** Rejects a key that is not `<tenant>/<id>`. Only this package creates keys, and they become file paths. */
 export function checkKey (key: string): string {
   if (!objectKey.test(key)) throw new TypeError(`"${key}" is not a valid key of an object`)
   return key
+}
+
+/** Whether the name can follow `<tenant>/` in a key. */
+export function isObjectName (name: string): boolean {
+  return objectName.test(name)
 }

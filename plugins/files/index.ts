@@ -5,6 +5,7 @@
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { checkFiles, checkStorage } from '../../lib/document/rules/sections.js'
+import { ignoresCase } from '../../lib/files/folder-names.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
 import { fileRulesOf } from '../../lib/files/rules.js'
@@ -137,7 +138,7 @@ export default definePlugin<FilesOptions>({
 
 /** The default folder is created with the first upload, since many servers have no files. */
 async function openStore ({ storageProvider: provider = 'local', path, s3 }: FilesOptions, log: FastifyBaseLogger): Promise<ObjectStore> {
-  if (provider === 'local' && path === undefined) return createLocalStore(defaultFolder)
+  if (provider === 'local' && path === undefined) return createLocalStore(defaultFolder, ignoresCase, log)
   return await openFileStore({ provider, path: path ?? defaultFolder, s3 }, log)
 }
 

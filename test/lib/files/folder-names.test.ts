@@ -1,5 +1,5 @@
 /** Folders of tenants on a disk that ignores case, where `Acme` and `acme` would be one folder. */
-import { existsSync, readdirSync, symlinkSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
@@ -65,6 +65,44 @@ test('on a disk that ignores case, folders of an earlier version get their new n
   for (const key of ['Acme/1', 'globex/2']) t.match(await store.stat(key), { key })
   t.strictSame(await keysOf(store, ''), ['Acme/1', 'globex/2'])
   t.strictSame(readdirSync(folder).sort(), ['FILE', 'Not a tenant', '^acme', 'globex'])
+})
+
+test('on a disk that ignores case, the files of an old and a new folder of a tenant are merged', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'x' }, '^acme': { 2: 'x' }, beta: { 3: 'x' }, Empty: {}, '^empty': { 4: 'x' } })
+  const warnings: string[] = []
+  const store = createLocalStore(folder, async () => true, { warn: (_details, text) => warnings.push(text) })
+  await store.check()
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'Acme/2', 'Empty/4', 'beta/3'])
+  t.strictSame(readdirSync(folder).sort(), ['.incoming', '^acme', '^empty', 'beta'])
+  t.strictSame(warnings, [])
+})
+
+test('on a disk that ignores case, a file that is in the old and the new folder stays in both, with one warning', async (t) => {
+  const stray = () => ({ '.DS_Store': 'x' })
+  const folder = t.testdir({ Acme: { 1: 'old', 2: 'x', ...stray() }, '^acme': { 1: 'new', ...stray() }, Beta: stray(), '^beta': stray() })
+  const warnings: unknown[] = []
+  const store = createLocalStore(folder, async () => true, { warn: (details, text) => warnings.push([details, text]) })
+  await store.check()
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'Acme/2'])
+  t.equal(readFileSync(join(folder, 'Acme', '1'), 'utf8'), 'old')
+  t.equal(readFileSync(join(folder, '^acme', '1'), 'utf8'), 'new')
+  t.match(warnings, [[{ tenant: 'Acme', folder: join(folder, 'Acme'), files: 1 }, /stay in an old folder/]])
+  t.equal(warnings.length, 1)
+})
+
+test('on a disk that ignores case, a folder that cannot be renamed stops only its tenant, until it can be', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'x' }, '^acme': 'a file', beta: { 2: 'x' } })
+  const warnings: unknown[] = []
+  const store = createLocalStore(folder, async () => true, { warn: (details, text) => warnings.push([details, text]) })
+  await store.check()
+  t.match(await store.stat('beta/2'), { key: 'beta/2' })
+  await t.rejects(store.stat('Acme/1'), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  t.match(warnings, [[{ tenant: 'Acme', err: Error }, /cannot be renamed/]])
+  t.equal(warnings.length, 1)
+
+  rmSync(join(folder, '^acme'))
+  t.match(await store.stat('Acme/1'), { key: 'Acme/1' })
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'beta/2'])
 })
 
 test('on a disk that distinguishes case, the folder of a tenant is its id', async (t) => {
