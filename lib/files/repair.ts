@@ -1,6 +1,6 @@
 /**
- * Repairs a file store from the database: copies objects that one of two stores lacks, deletes those without a row, and aborts old
- * incomplete uploads. Servers may serve.
+ * Repairs a file store from the database: copies objects that one of two stores lacks, moves those that a disk stored under another
+ * spelling of the tenant, deletes those without a row, and aborts old incomplete uploads. Servers may serve.
  */
 import type { Kysely, Selectable } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
@@ -53,30 +53,57 @@ export async function repairFiles (
       report.failed.push({ key, error })
     })
 
-  async function restore ({ tenant_id: tenant, id, content_type: contentType }: FileRow): Promise<void> {
-    const key = `${tenant}/${id}`
+  /** Files whose object is in no store, or that could not be repaired, by their key in small letters. */
+  const missing = new Map<string, FileRow>()
+  const lost = new Set<string>()
+
+  async function restore (row: FileRow): Promise<void> {
+    const { tenant_id: tenant, id, content_type: contentType } = row
+    const key = keyOf(row)
+    missing.set(key.toLowerCase(), row)
     const result = await store.restore?.(key, contentType) ?? (await store.stat(key) === null ? 'lost' : 'complete')
     if (result === 'complete') report.complete++
     // The file may have been deleted in the meantime.
     else if (!isReadable(await statusOf(db, tenant, id))) await store.delete(key)
     else if (result === 'copied') report.copied++
-    else report.lost.push(key)
+    else lost.add(key)
+    if (!lost.has(key)) missing.delete(key.toLowerCase())
+  }
+
+  /** Moves the object of a missing file to its tenant. Two tenants had one folder on a disk that ignores case. */
+  async function move (from: string, row: FileRow): Promise<void> {
+    const key = keyOf(row)
+    if (await hasRow(db, from) || await store.stat(key) !== null || !await store.copy(from, key)) return
+    lost.delete(key)
+    await restore(row)
+    await store.delete(from)
   }
 
   for (let after: FileRow | undefined, isMore = true; isMore;) {
     const rows = await page(db, after)
-    await inParallel(rows, (row) => attempt(`${row.tenant_id}/${row.id}`, () => restore(row)))
+    await inParallel(rows, (row) => attempt(keyOf(row), () => restore(row)))
     after = rows.at(-1)
     isMore = rows.length === pageSize
   }
+  if (lost.size > 0) {
+    for await (const objects of store.list('')) {
+      await inParallel(objects, async ({ key }) => {
+        const row = missing.get(key.toLowerCase())
+        if (row !== undefined && key !== keyOf(row) && lost.has(keyOf(row))) await attempt(keyOf(row), () => move(key, row))
+      })
+    }
+  }
+  for (const key of lost) report.lost.push(key)
+  const isOrphan = async ({ key, modifiedAt }: StoredObject) =>
+    isOld(modifiedAt) && !missing.has(key.toLowerCase()) && !await hasRow(db, key)
   if (!deleteAll) {
-    report.refused = await tooMany(db, store)
+    report.refused = await tooMany(store, isOrphan)
     if (report.refused !== null) return report
   }
   for await (const objects of store.list('')) {
     await inParallel(objects, (object) =>
       attempt(object.key, async () => {
-        if (!await isOrphan(db, object)) return
+        if (!await isOrphan(object)) return
         await store.delete(object.key)
         report.deleted++
       }))
@@ -101,7 +128,10 @@ function isLeft ({ key, startedAt }: IncompleteUpload): boolean {
 }
 
 /** Counts the objects without a row; null if they may be deleted. */
-async function tooMany (db: Kysely<SystemTables>, store: RepairableStore): Promise<RepairReport['refused']> {
+async function tooMany (
+  store: RepairableStore,
+  isOrphan: (object: StoredObject) => Promise<boolean>
+): Promise<RepairReport['refused']> {
   let [orphans, objects] = [0, 0]
   for await (const listed of store.list('')) {
     // A signed upload leaves its object with every database, and in any number.
@@ -109,7 +139,7 @@ async function tooMany (db: Kysely<SystemTables>, store: RepairableStore): Promi
     objects += counted.length
     await inParallel(counted, async (object) => {
       // The repair that follows reports a failed look-up.
-      if (await isOrphan(db, object).catch(() => false)) orphans++
+      if (await isOrphan(object).catch(() => false)) orphans++
     })
   }
   return orphans > fewOrphans && orphans > objects * maxShare ? { orphans, objects } : null
@@ -128,12 +158,12 @@ async function statusOf (db: Kysely<SystemTables>, tenant: string, id: string): 
   return row?.status
 }
 
-function isReadable (status: string | undefined): boolean {
-  return readable.some((each) => each === status)
+function keyOf ({ tenant_id: tenant, id }: FileRow): string {
+  return `${tenant}/${id}`
 }
 
-async function isOrphan (db: Kysely<SystemTables>, { key, modifiedAt }: StoredObject): Promise<boolean> {
-  return isOld(modifiedAt) && !await hasRow(db, key)
+function isReadable (status: string | undefined): boolean {
+  return readable.some((each) => each === status)
 }
 
 function isOld (date: Date): boolean {
