@@ -183,14 +183,15 @@ export function createFileStore (
 
     /**
      * Expired rows after `after`, except removed ones and those of the tenants `without`. Their expiry stays unchanged: a later time would
-     * make them readable again.
+     * make them readable again. The lease of an upload ends by the database's clock, which its server renews it by.
      */
     async expired (at: Date, after: ExpiredFile | undefined, without: readonly Owner[], limit: number): Promise<ExpiredFile[]> {
       const rest = after === undefined
         ? sql`true`
         : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
       const { rows } = await sql<ExpiredFile>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
-        where expires_at <= ${at} and status <> 'removed' and tenant_id <> all(${without}::text[]) and ${rest}
+        where expires_at <= ${at} and status <> 'removed' and (status <> 'receiving' or expires_at <= now())
+          and tenant_id <> all(${without}::text[]) and ${rest}
         order by expires_at, tenant_id, id limit ${limit}`.execute(db)
       return rows
     },

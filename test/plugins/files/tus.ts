@@ -21,7 +21,7 @@ export const offsetOf = async (user: User, url: string): Promise<string> =>
 export const urlOf = ({ headers }: Reply): string => String(headers['location'])
 
 /** The removal of files, and the parts of uploads, on a store of objects. */
-export function removalOf (app: FastifyInstance, objects: ObjectStore) {
+export function removalOf (app: FastifyInstance, objects: ObjectStore, now: () => number = Date.now) {
   const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
   const parts = createFileParts(objects, dbFor)
   const removal = createRemoval({
@@ -32,7 +32,7 @@ export function removalOf (app: FastifyInstance, objects: ObjectStore) {
     dbFor,
     usage: () => app.usage,
     emitter: () => null,
-    now: Date.now,
+    now,
     log: app.log
   })
   return { parts, removal }
