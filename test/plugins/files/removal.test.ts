@@ -10,7 +10,7 @@ import { createFileStore } from '../../../plugins/files/store.js'
 import { open, type Opened, rows } from './app.js'
 
 /** Adds rows of acme, and a later one of globex, which have all expired. */
-async function expire ({ app }: Opened, count: number, status: 'resumable' | 'removed'): Promise<void> {
+async function expire ({ app }: Pick<Opened, 'app'>, count: number, status: 'resumable' | 'removed'): Promise<void> {
   await sql`insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at, depth, expires_at)
     select case n when ${count} then 'globex' else 'acme' end, gen_random_uuid(), ${status}, 'private', 'a', 'text/plain', 1, 0, '{}', 'ada', now(), 0,
       now() - interval '1 hour' + n * interval '1 ms' from generate_series(0, ${count}::integer) n`.execute(app.db)
@@ -69,3 +69,23 @@ for (const status of ['resumable', 'removed'] as const) {
     if (status === 'resumable') t.same(await rows(opened.app), {})
   })
 }
+
+test('a sweep does not read every part of unfinished uploads', async (t) => {
+  const { app } = await open(t)
+  await expire({ app }, 1, 'resumable')
+  await sql`insert into tenantry.file_parts (tenant_id, file_id, id, start, size)
+    select tenant_id, id, gen_random_uuid(), n, 1 from tenantry.files, generate_series(0, 1999) n`.execute(app.db)
+  await sql`analyze tenantry.file_parts`.execute(app.db)
+  await sql`update tenantry.files set status = 'ready', sha256 = repeat('0', 64), expires_at = null
+    where tenant_id = 'globex'`.execute(app.db)
+  await app.db.transaction().execute(async (transaction) => {
+    const store = createFileStore(transaction, () => transaction)
+    const complete = await store.completeWithParts(undefined, [], 100)
+    t.match(complete, [{ tenant: 'globex' }])
+    t.strictSame(await store.completeWithParts(complete.at(-1), [], 100), [])
+    t.strictSame(await store.completeWithParts(undefined, [tenantRef('globex')], 100), [])
+    const { rows: [read] } = await sql<{ rows: number }>`select (seq_tup_read + coalesce(idx_tup_fetch, 0))::integer as rows
+      from pg_stat_xact_user_tables where relid = 'tenantry.file_parts'::regclass`.execute(transaction)
+    t.ok(read !== undefined && read.rows < 100, `${read?.rows} of 4000 parts`)
+  })
+})
