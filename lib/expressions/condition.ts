@@ -1,8 +1,7 @@
 /** `condition`: an expression that decides whether a step or call runs. */
-import { LRUCache } from 'lru-cache'
-import { lruOptions } from '../cache/lru-options.js'
 import { isFailure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
+import { createWarned } from '../log/warned.js'
 import { NotComputable } from './cel/values.js'
 import { compileExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'
@@ -49,16 +48,12 @@ export function reportFault (error: unknown, pointer: string, report: ReportFaul
   report({ pointer, reason: error instanceof NotComputable ? error.message : 'unexpected error' })
 }
 
-const period = 60_000 // ms: callers choose the values, and must not fill the log
-const maxPlaces = 10_000
-
 /** The used part of a Fastify logger. */
 interface WarningLog {
   warn (details: object, message: string): void
 }
 
-/** Places with a recent warning, by tenant. */
-const recent = new LRUCache<string, true>({ ...lruOptions(maxPlaces), ttl: period })
+const warned = createWarned()
 
 /** Turns the pointer of a compiled part into its place in the document. */
 export type PlaceOf = (pointer: string) => string
@@ -67,9 +62,7 @@ export type PlaceOf = (pointer: string) => string
 export function expressionFaults (log: WarningLog, tenant: Owner | null, placeOf: PlaceOf = (pointer) => pointer): ReportFault {
   return ({ pointer, reason }: ExpressionFault) => {
     const expression = placeOf(pointer)
-    const place = JSON.stringify([tenant, expression])
-    if (recent.has(place)) return
-    recent.set(place, true)
+    if (!warned.isFirst(tenant, expression)) return
     log.warn({ tenant, expression, reason }, 'an expression could not be computed: its condition counts as false')
   }
 }

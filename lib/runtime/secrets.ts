@@ -1,10 +1,9 @@
 /** Provides the secrets that a route reads. */
-import { LRUCache } from 'lru-cache'
 import { whenKnown } from '../cache/async-cache.js'
-import { lruOptions } from '../cache/lru-options.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import { type Owner, platformRef } from '../identity/tenant-ref.js'
+import type { Warned } from '../log/warned.js'
 import type { RouteCall } from './route-call.js'
 
 type SecretValues = Scope['secrets']
@@ -30,14 +29,8 @@ export interface SecretSource {
   readonly secrets: Secrets | null
   /** Settings that a secret of the same name overrides. A missing secret is not logged for them. */
   readonly overridableEnv: ReadonlySet<string>
-  /** The tenants and keys of the warnings in the last minute: a route may run a thousand times a second. */
+  /** A route may run a thousand times a second. */
   readonly warned: Warned
-}
-
-export type Warned = Pick<LRUCache<string, true>, 'has' | 'set'>
-
-export function createWarned (): Warned {
-  return new LRUCache<string, true>({ ...lruOptions(10_000), ttl: 60_000 })
 }
 
 /** The tenant's values for a request. A key without a value keeps its placeholder. Missing and expired values are logged. */
@@ -81,9 +74,7 @@ function warnOfMissing (
   for (const key of secrets) {
     const value = values.get(key)
     if (typeof value === 'string' || (value === undefined && (overridableEnv.has(key) || optionalSecrets.has(key)))) continue
-    const subject = `${tenant?.id} ${key}`
-    if (warned.has(subject)) continue
-    warned.set(subject, true)
+    if (!warned.isFirst(tenant?.id, key)) continue
     log.warn({ key }, value === null ? 'a secret has expired: its value is null' : 'a secret is missing: its placeholder is not replaced')
   }
   return values

@@ -8,7 +8,7 @@ import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { createJsonParser } from '../../lib/http/json-body.js'
 import { originOf } from '../../lib/http/request-target.js'
 import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
-import type { Warned } from '../../lib/runtime/secrets.js'
+import type { Warned } from '../../lib/log/warned.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
 import { maxSigningSecret } from '../../lib/webhooks/scheme.js'
@@ -86,9 +86,7 @@ export function createInbound (
 
     /** Logs each problem once: unauthenticated callers may send a thousand requests a second. */
     function warn (message: string, error: Error): void {
-      const subject = `${tenant} ${message} ${webhook.path}`
-      if (warned.has(subject)) return
-      warned.set(subject, true)
+      if (!warned.isFirst(tenant, message, webhook.path)) return
       request.log.warn({ provider, cause: error.cause }, message)
     }
   }

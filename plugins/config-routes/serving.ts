@@ -1,9 +1,9 @@
 /** The parts of an app that declared routes use. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
+import { createWarned } from '../../lib/log/warned.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import { createWarned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { hasPermission, requirePermissions } from '../auth/access.js'
 import { limitedUser } from '../resource-limits/service.js'
