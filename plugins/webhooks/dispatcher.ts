@@ -13,6 +13,7 @@ import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { createWarned } from '../../lib/log/warned.js'
 import { fanOut } from './fan-out.js'
 import type { Send } from './send.js'
 import { type Attempt, finish, handBack, nextDue, takeDue } from './store.js'
@@ -47,6 +48,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   const ofSource = new KeyCounts<string>()
   const draining = new AbortController()
   const ending = new AbortController()
+  const warned = createWarned()
   // Each attempt listens.
   setMaxListeners(maxInAll + 1, ending.signal)
   const polled = {
@@ -69,7 +71,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     fanTurn = from
     for (const { tenant, source, deliveries } of refused) {
       const ofPlatform = tenant === platformRef
-      log.warn(
+      log[warned.isFirst(tenant, source, 'refused') ? 'warn' : 'debug'](
         { tenant: ofPlatform ? source : tenant, ofPlatform, deliveries },
         'webhooks were not sent: too many deliveries of the tenant are waiting'
       )
@@ -120,11 +122,17 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
       const ended = await send(attempt, ending.signal)
       await finish(db, attempt.id, holder, ended, new Date(now()))
       if (ended.delivered) log.debug(fields, 'a webhook was delivered')
-      else if (ended.again === null) log.warn({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed permanently')
-      else log.info({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed and will be retried')
+      else logFailure(attempt, { ...fields, status: ended.status, reason: ended.error }, ended.again === null)
     } catch (error) {
       if (!ending.signal.aborted) taking.failed(error)
     }
+  }
+
+  /** A tenant chooses the receiver and the number of its events: repetitions are at debug. */
+  function logFailure ({ tenant, endpoint }: Attempt, fields: object, isFinal: boolean): void {
+    const isFirst = warned.isFirst(tenant, endpoint, isFinal ? 'failed' : 'retried')
+    if (isFinal) log[isFirst ? 'warn' : 'debug'](fields, 'a webhook failed permanently')
+    else log[isFirst ? 'info' : 'debug'](fields, 'a webhook failed and will be retried')
   }
 
   return {

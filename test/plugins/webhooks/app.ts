@@ -19,6 +19,8 @@ export interface OpenOptions extends WebhooksOptions {
   readonly tenants?: Readonly<Record<string, readonly OutboundWebhook[]>>
   /** Default: the loopback. */
   readonly allow?: readonly string[]
+  /** Called with each line of the log, at `trace`. */
+  readonly onLog?: (line: string) => void
 }
 
 export interface Opened {
@@ -35,10 +37,11 @@ export interface Opened {
 export async function open (
   t: Test,
   engine: TestEngine,
-  { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}
+  { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], onLog, ...options }: OpenOptions = {}
 ): Promise<Opened> {
   const { app, as } = await testApp(t, {
     engine,
+    ...onLog !== undefined && { onLog },
     plugins: {
       tenancy: {},
       outbound: { egress: { allow: [...allow] }, now: clock.now },
