@@ -3,7 +3,7 @@ import { type Server, STATUS_CODES } from 'node:http'
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { catalogue, codeOf, failure, type OtherName, retryIn, TenantryError } from '../errors.js'
-import type { TenantId } from '../identity/tenant-ref.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
 import { noteErrorCode } from '../log/request-log.js'
@@ -65,7 +65,7 @@ export function handleError (thrown: unknown, request: FastifyRequest, reply: Fa
 /** The catalogue's error for what a route threw, in words for its caller. Failures of the server are logged. */
 export function reportError (
   thrown: unknown,
-  call: Pick<FastifyRequest, 'method' | 'auth' | 'log' | 'server'> & { readonly tenant?: { readonly id: TenantId } | null },
+  call: Pick<FastifyRequest, 'method' | 'auth' | 'log' | 'server'> & { readonly tenant?: { readonly id: Owner } | null },
   path = ''
 ): TenantryError {
   const error = forCaller(toTenantryError(thrown), call)

@@ -2,8 +2,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import { accountOfTenant, turns } from '../../lib/concurrency/event-loop-yielder.js'
-import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { addressAccount, addressKey } from '../../lib/http/account.js'
+import { reportError } from '../../lib/http/error-handler.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
@@ -119,9 +120,14 @@ export function serveConnection (
   }
 
   function fail (error: unknown, ref?: ClientMessage['ref']): void {
-    const known = error instanceof TenantryError ? error : failure('internal', { cause: error })
-    if (known.statusCode >= 500) request.log.warn({ err: error }, 'a message of a client failed')
-    outlet.send(errorMessage(known, ref), 'error')
+    outlet.send(errorMessage(report(error), ref), 'error')
+  }
+
+  /** Failures are logged as those of requests are: clients come back every second, and must not fill the log. */
+  function report (error: unknown): TenantryError {
+    const { method, auth, log, server, routeOptions } = request
+    const tenant = client === null ? null : { id: client.identity.tenant }
+    return reportError(error, { method, auth, log, server, tenant }, routeOptions.url)
   }
 
   /** Counts a message. Beyond the limit, ends the connection and returns false. */
@@ -181,16 +187,13 @@ export function serveConnection (
   }
 
   function refuse (error: unknown): void {
-    const known = error instanceof TenantryError ? error : failure('internal', { cause: error })
-    const { statusCode, message } = known
     if (isFailure(error, 'rateLimited')) {
       fail(error)
-      return end(closeCodes.tooManyMessages, message)
+      return end(closeCodes.tooManyMessages, error.message)
     }
-    if (statusCode >= 500) {
-      request.log.warn({ err: error }, 'a connection could not be identified')
-      return askToReconnect(outlet)
-    }
+    const known = report(error)
+    const { statusCode, message } = known
+    if (statusCode >= 500) return askToReconnect(outlet)
     const isRefused = isFailure(known, 'tenantRequired') || isFailure(known, 'tenantInvalid') || statusCode === 403 || statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
   }
