@@ -15,6 +15,8 @@ export interface RouteMessage {
 }
 
 export interface CompiledRouteMessage {
+  /** Its location in the document, or within the route, see `Origin.placeOf`. */
+  readonly pointer: string
   readonly make: (scope: Scope) => RouteMessage
   readonly references: readonly Reference[]
 }
@@ -46,6 +48,7 @@ export function compileRouteMessage (
   const data = compileValue(realtime.data, `${at}/data`, templates)
   const expansionGuard = compileExpansionGuard(realtime, templates)
   return Object.freeze({
+    pointer: at,
     make (scope: Scope) {
       expansionGuard?.(scope, Infinity)
       return {

@@ -208,14 +208,16 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 
   /** Sends the message and returns the body. The route's writes have committed, so an unsent message does not fail the request. */
-  #sent ({ make }: CompiledRouteMessage, scope: Scope, body: string): string {
+  #sent ({ make, pointer }: CompiledRouteMessage, scope: Scope, body: string): string {
     const { tenant } = scope
     const rooms = this.services.realtime()
     if (tenant === null || rooms === null) return body
     try {
       rooms.publish(tenant.id, make(scope))
     } catch (err) {
-      this.request.log.warn({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
+      // The caller chooses the values of the room and the data.
+      const isFirst = this.services.warned.isFirst(tenant.id, 'message', this.origin.placeOf(pointer))
+      this.request.log[isFirst ? 'warn' : 'debug']({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
     }
     return body
   }

@@ -15,6 +15,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { tokenHash } from '../../lib/identity/token-hash.js'
+import { createWarned } from '../../lib/log/warned.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createLeases } from './leases.js'
 import { createTokenRequest, type GrantedToken } from './token-request.js'
@@ -63,6 +64,7 @@ export function createTokens (app: FastifyInstance, now: () => number) {
   /** The due time of a token, in ms. */
   const due = new LRUCache<string, { readonly access: string, readonly at: number }>(lruOptions(maxRemembered))
   const renewals = new Map<string, Promise<string>>()
+  const warned = createWarned()
 
   /** The scope with the current secrets of the owner. */
   async function scopeOf ({ owner, scope }: Subject): Promise<Scope> {
@@ -264,7 +266,8 @@ export function createTokens (app: FastifyInstance, now: () => number) {
             return await renew(subject, access)
           } catch (err) {
             // It is early: the service may still accept the old one.
-            log.warn({ err, integration: call.connector }, 'a token that is due could not be renewed')
+            const isFirst = warned.isFirst(tenant, call.origin, call.connector)
+            log[isFirst ? 'warn' : 'debug']({ err, integration: call.connector }, 'a token that is due could not be renewed')
             return access
           }
         },

@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { secretOf } from '../../lib/document/rules/agent.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Warned } from '../../lib/log/warned.js'
 import { type KeyOwner, unreadable } from '../../lib/models/failures.js'
 import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'
@@ -19,6 +20,7 @@ export interface CallParts {
   readonly charges: Charges
   readonly figures: ModelFigures
   readonly log: FastifyBaseLogger
+  readonly warned: Warned
 }
 
 /** Counts and logs the failure, and returns the error for the caller. Neither contains text from the provider. */
@@ -26,12 +28,13 @@ export function failedCall (
   thrown: unknown,
   info: ModelInfo,
   tenant: Owner,
-  { figures, log }: Pick<CallParts, 'figures' | 'log'>
+  { figures, log, warned }: Pick<CallParts, 'figures' | 'log' | 'warned'>
 ): TenantryError {
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)
   figures.failed(info, error.code)
   const { code, message: reason, cause } = error
-  log.warn({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
+  const isFirst = warned.isFirst(tenant, info.provider, info.id, code)
+  log[isFirst ? 'warn' : 'debug']({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
   return error
 }
 

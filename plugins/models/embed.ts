@@ -20,7 +20,7 @@ export interface EmbedParts extends CallParts {
   readonly info: ModelInfo
 }
 
-export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log }: EmbedParts) {
+export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log, warned }: EmbedParts) {
   let dimensions = embedding.dimensions ?? null
   const providerOptions = embedding.dimensions === undefined ? {} : provider.embeddingOptions(embedding.dimensions)
 
@@ -53,7 +53,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       const hasCost = call.state === 'answered' || (call.state === 'sent' && signal.aborted)
       if (hasCost) figures.used(info, await charge.settle({ input: usedTokens, output: 0 }))
       else await charge.release()
-      const error = signal.aborted ? signal.reason : failedCall(call.error ?? thrown, info, tenantRef(tenant), { figures, log })
+      const error = signal.aborted ? signal.reason : failedCall(call.error ?? thrown, info, tenantRef(tenant), { figures, log, warned })
       if (hasCost) markCharged(error)
       throw error
     } finally {

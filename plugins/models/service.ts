@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
+import { createWarned } from '../../lib/log/warned.js'
 import { createImageMemory } from '../../lib/models/images.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
@@ -28,7 +29,7 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
   ).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
   const calls = createCalls()
-  const shared = { connections, calls, charges: createCharges(app), figures: createFigures(app), log: app.log }
+  const shared = { connections, calls, charges: createCharges(app), figures: createFigures(app), log: app.log, warned: createWarned() }
   const chat: Chat = llm === undefined
     ? () => {
         throw failure('notFound', { message: 'This server has no chat model' })

@@ -1,5 +1,5 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import { faultOfUrl } from '../../lib/connectors/outbound-webhook.js'
 import { maxSecret } from '../../lib/connectors/sign.js'
@@ -9,6 +9,7 @@ import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { createWarned } from '../../lib/log/warned.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Callback } from '../webhooks/webhooks.js'
@@ -30,11 +31,12 @@ export type CompleteRun = ReturnType<typeof createCompletion>
 
 export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   const webhooks = optional(app, 'webhooks')
+  const warned = createWarned()
 
   async function write (run: TakenRun, { end, address, depth }: EndedRun): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
-      app.log.warn(
+      app.log[warned.isFirst(run.tenant) ? 'warn' : 'debug'](
         { workflowId: run.id, tenant: run.tenant },
         'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered'
       )
@@ -64,10 +66,10 @@ export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: 
   }
 }
 
-/** The target of the callback. null, with a warning, if it cannot be resolved: it is never sent without its secret. */
-export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
+/** The target of the callback. null, with a reason, if it cannot be resolved: it is never sent without its secret. */
+export function addressOf (callback: CompiledCallback, scope: Scope, report: (reason: string) => void): Address | null {
   const refuse = (reason: string) => {
-    log.warn(`the callback at the end of a workflow is not sent: ${reason}`)
+    report(reason)
     return null
   }
   try {

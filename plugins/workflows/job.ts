@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { createResultMemory, type HeldResults } from '../../lib/concurrency/result-memory.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { traceIdOf } from '../../lib/log/trace-context.js'
 import { createWarned } from '../../lib/log/warned.js'
@@ -82,7 +83,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     if (scope.trace) log = log.child({ traceId: traceIdOf(scope.trace.traceparent) })
     const ended = (end: RunEnd): EndedRun => ({
       end,
-      address: workflow.callback === null ? null : addressOf(workflow.callback, scope, log),
+      address: addressFor(id, workflow, scope, log),
       depth: scope.depth ?? 0
     })
     if (whole === null) return ended(failed(catalogue.schemaChanged))
@@ -123,7 +124,15 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     if (workflow === null || workflow.callback === null) return null
     const tenant = id === '' ? null : await tenants.get(id)
     const { scope } = readScope(run, tenant, await useSecrets(source(), id, workflow, log))
-    return addressOf(workflow.callback, scope, log)
+    return addressFor(id, workflow, scope, log)
+  }
+
+  /** Callers choose the values of the address, and the ids of their workflows. */
+  function addressFor (tenant: Owner, { callback }: CompiledWorkflow, scope: Scope, log: FastifyBaseLogger): Address | null {
+    return callback === null ? null : addressOf(callback, scope, (reason) => {
+      const isFirst = warned.isFirst(tenant, 'callback', reason)
+      log[isFirst ? 'warn' : 'debug'](`the callback at the end of a workflow is not sent: ${reason}`)
+    })
   }
 
   /** For the last attempt, since a callback that cannot be stored must not keep the run open. */

@@ -9,8 +9,14 @@ import type { IntegrationsOptions } from '../../../plugins/integrations/index.js
 import { testApp } from '../../helpers/app.js'
 
 /** A server on the database; tenants may call loopback addresses. */
-export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
+export async function open (
+  t: Test,
+  connectionString: string,
+  options: IntegrationsOptions = {},
+  onLog?: (line: string) => void
+): Promise<FastifyInstance> {
   const { app } = await testApp(t, {
+    ...onLog !== undefined && { onLog },
     engine: { provider: 'postgres', postgres: { connectionString } },
     plugins: { tenancy: {}, outbound: { egress: { allow: ['127.0.0.1'] } }, integrations: { env: {}, ...options }, secrets: {} }
   })

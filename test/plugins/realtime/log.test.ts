@@ -1,6 +1,7 @@
-/** Failures of connections are logged as those of HTTP requests: clients come back every second, and must not fill the log. */
+/** Clients and callers choose how often connections and messages fail, and must not fill the log. */
 import { sql } from 'kysely'
 import { test } from 'tap'
+import type { TestDocument } from '../../helpers/server.js'
 import { connect, open, ready, tokenOf } from './app.js'
 
 const warn = 40 // the level of pino
@@ -42,4 +43,19 @@ test('the first failure of a kind is logged in full, and its repetitions are cou
   t.equal(alarms().length, 1)
   await app.close()
   t.match(alarms().slice(1), [{ failures: 5 }])
+})
+
+test('messages of a route that cannot be sent have one line at warn for each route and tenant', async (t) => {
+  const { logger, alarms } = log()
+  const routes: NonNullable<TestDocument['routes']> = ['/say', '/tell'].map((path) => ({
+    path: `${path}/:room`,
+    method: 'post',
+    realtime: { room: 'r-{{params.room}}', data: 1 }
+  }))
+  const { ask } = await open(t, { routes }, { logger })
+  for (const tenant of ['acme', 'globex']) {
+    for (const path of ['say', 'say', 'say', 'tell']) t.equal((await ask(tenant)(`POST /${path}/${'x'.repeat(300)}`)).status, 200)
+  }
+  t.match(alarms(), Array.from({ length: 4 }, () => ({ msg: 'the message of a route to a room was not sent', err: { stack: /at / } })))
+  t.equal(alarms().length, 4)
 })
