@@ -4,11 +4,20 @@ import { tenantColumn } from '../database/sql.js'
 import type { SystemTables, SystemTransaction } from '../database/system-tables.js'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
-import type { Page } from '../http/page.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { searchText } from '../queries/comparison.js'
-import type { ChunkMatch, DocumentText, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
+import type {
+  ChunkMatch,
+  DocumentPage,
+  DocumentText,
+  Nearest,
+  StaleDocument,
+  StoredDocument,
+  VectorDocument,
+  VectorQuery,
+  VectorSpace
+} from './types.js'
 
 const perStatement = 200 // chunks per statement
 const maxRanked = 10_000 // chunks with the words, among which the best are selected
@@ -76,12 +85,18 @@ export function createDocumentRecords (
       return row?.version ?? null
     },
 
-    async list (tenant: Owner, { limit, offset }: Page): Promise<{ data: StoredDocument[], total: number }> {
+    async list (tenant: Owner, { limit, offset, after }: DocumentPage): Promise<{ data: StoredDocument[], total: number }> {
       const all = dbFor(tenant).selectFrom(documents).where('tenant_id', '=', tenant)
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
+      // The first condition is a range of the index.
+      const rest = after === undefined
+        ? all
+        : all.where('created_at', '<=', after.createdAt).where(({ eb, or }) =>
+          or([eb('created_at', '<', after.createdAt), eb('id', '>', after.id)])
+        )
       const rows = total <= offset
         ? []
-        : await all.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id')
+        : await rest.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id')
           .limit(limit).offset(offset).execute()
       return {
         data: rows.map(({ content_type: contentType, created_at: createdAt, ...row }) => ({ ...row, contentType, createdAt })),

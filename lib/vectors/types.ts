@@ -27,6 +27,17 @@ export interface DocumentInput {
   readonly chunks: readonly Chunk[]
 }
 
+/** The place of a document in the list of its tenant. */
+export interface DocumentPlace {
+  readonly createdAt: Date
+  readonly id: string
+}
+
+export interface DocumentPage extends Page {
+  /** The page begins after this place, whether or not the document still exists. Documents that come and go move no others. */
+  readonly after?: DocumentPlace | undefined
+}
+
 export interface StoredDocument extends Omit<DocumentInput, 'chunks'> {
   readonly chunks: number
   readonly createdAt: Date
@@ -86,8 +97,8 @@ export interface VectorStore {
   put(tenant: Owner, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
   /** false if the tenant has no such document. */
   remove(tenant: Owner, id: string, also?: AlsoWrite): Promise<boolean>
-  /** The newest documents first. */
-  list(tenant: Owner, page: Page): Promise<{ data: StoredDocument[], total: number }>
+  /** The newest documents first, those of one time by id. `total`: of all pages. */
+  list(tenant: Owner, page: DocumentPage): Promise<{ data: StoredDocument[], total: number }>
   read(tenant: Owner, id: string): Promise<DocumentText | null>
   byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<ChunkMatch[]>
   /** The text has the syntax of `websearch_to_tsquery`. */

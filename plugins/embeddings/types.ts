@@ -1,8 +1,7 @@
 /** The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. */
 import type { Actor } from '../../lib/database/audit.js'
-import type { Page } from '../../lib/http/page.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
-import type { ChunkMatch, FilterValue, StoredDocument } from '../../lib/vectors/types.js'
+import type { ChunkMatch, DocumentPage, FilterValue, StoredDocument } from '../../lib/vectors/types.js'
 
 export const contentTypes = ['text/plain', 'text/markdown', 'text/html', 'application/pdf'] as const
 export type DocumentType = typeof contentTypes[number]
@@ -66,8 +65,8 @@ export interface Embeddings {
   put(tenant: string, document: NewDocument, call: DocumentCall): Promise<PutDocument>
   /** Returns false if the tenant has no such document. */
   remove(tenant: string, id: string, actor: Actor): Promise<boolean>
-  /** Newest first. */
-  list(tenant: string, page: Page): Promise<{ data: StoredDocument[], total: number }>
+  /** Newest first, those of one time by id. `total`: of all pages. */
+  list(tenant: string, page: DocumentPage): Promise<{ data: StoredDocument[], total: number }>
   /** The texts of the chunks of a document, in order; null if the tenant has no such document. */
   read(tenant: string, id: string): Promise<readonly string[] | null>
   search(tenant: string, search: Search, call: EmbeddingCall): Promise<SearchResult>

@@ -33,9 +33,11 @@ export function pageAfter<Item> (
     : { items: page }
 }
 
+export function invalidCursor (sdk: typeof Sdk): Error {
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor was not issued by this server: start without a cursor')
+}
+
 function keyFrom (sdk: typeof Sdk, cursor: string): string {
-  if (!cursorForm.test(cursor)) {
-    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor was not issued by this server: start without a cursor')
-  }
+  if (!cursorForm.test(cursor)) throw invalidCursor(sdk)
   return Buffer.from(cursor, 'base64url').toString()
 }

@@ -2,7 +2,7 @@
 import type * as Sdk from '@modelcontextprotocol/server'
 import { TenantryError } from '../../lib/errors.js'
 import type { ListedTool } from '../tools/types.js'
-import { decoded, documentsCursor, documentTemplate, listDocuments, offsetOf, readDocument } from './documents.js'
+import { decoded, documentsCursor, documentTemplate, isOfDocuments, listDocuments, readDocument } from './documents.js'
 import { pageAfter } from './page.js'
 import { errorText, maxResult, type McpContext, textOf } from './tools.js'
 
@@ -28,9 +28,9 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
     pageAfter(sdk, resources, cursor, ({ tool }) => tool.name, ({ tool, uri }) => uri.length + tool.name.length + tool.description.length)
 
   server.setRequestHandler('resources/list', async ({ params }) => {
-    const offset = documents === null ? undefined : offsetOf(params?.cursor)
-    if (documents !== null && offset !== undefined) return await listDocuments(documents, caller, offset)
-    const { items, ...next } = page((await listed()).fixed, params?.cursor)
+    const cursor = params?.cursor
+    if (documents !== null && cursor !== undefined && isOfDocuments(cursor)) return await listDocuments(sdk, documents, caller, cursor)
+    const { items, ...next } = page((await listed()).fixed, cursor)
     const isLast = next.nextCursor === undefined
     return {
       resources: items.map(({ tool: { name, description }, uri }) => ({ uri, name, description, mimeType })),

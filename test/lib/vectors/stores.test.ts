@@ -159,6 +159,8 @@ for (const [name, open] of Object.entries(stores)) {
       t.match(data, [{ id: 'b', contentType: 'text/plain', chunks: 1, createdAt: Date }])
       t.strictSame(data.map(({ metadata }) => metadata), [{}])
       t.same((await store.list(tenantRef(acme), { limit: 10, offset: 1 })).data.map(({ id }) => id), ['a'])
+      const [newest] = data
+      t.match(await store.list(tenantRef(acme), { limit: 10, offset: 0, after: newest }), { data: [{ id: 'a' }], total: 2 })
       t.same(await store.list(tenantRef('stranger'), { limit: 10, offset: 0 }), { data: [], total: 0 })
     })
 

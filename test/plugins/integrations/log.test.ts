@@ -33,8 +33,8 @@ test('a token that cannot be renewed early has one line at warn for each connect
   const connectors = connectorsOf(['crm', 'shop'].map((name) => ({
     name,
     baseUrl: api.origin,
-    auth: { type: 'oauth2', tokenUrl: `${tokens.origin}/token`, clientId: 'the client', clientSecret: '{{secret:CLIENT}}' },
-    actions: { hello: { method: 'GET', path: '/hello' } }
+    auth: { type: 'oauth2' as const, tokenUrl: `${tokens.origin}/token`, clientId: 'the client', clientSecret: '{{secret:CLIENT}}' },
+    actions: { hello: { method: 'GET' as const, path: '/hello' } }
   })))
   const run = async (tenant: string, connector: string) => {
     const call = callOf(connectors, connector, 'hello')

@@ -49,7 +49,7 @@ test('messages of a route that cannot be sent have one line at warn for each rou
   const { logger, alarms } = log()
   const routes: NonNullable<TestDocument['routes']> = ['/say', '/tell'].map((path) => ({
     path: `${path}/:room`,
-    method: 'post',
+    method: 'post' as const,
     realtime: { room: 'r-{{params.room}}', data: 1 }
   }))
   const { ask } = await open(t, { routes }, { logger })
