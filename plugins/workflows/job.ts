@@ -7,7 +7,7 @@ import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { traceIdOf } from '../../lib/log/trace-context.js'
-import { createWarned } from '../../lib/log/warned.js'
+import { createWarned } from '../../lib/cache/warned.js'
 import { optional } from '../../lib/plugin/define.js'
 import { useSecrets } from '../../lib/runtime/secrets.js'
 import { everyCompiled } from '../../lib/workflows/flow.js'
@@ -129,10 +129,12 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
 
   /** Callers choose the values of the address, and the ids of their workflows. */
   function addressFor (tenant: Owner, { callback }: CompiledWorkflow, scope: Scope, log: FastifyBaseLogger): Address | null {
-    return callback === null ? null : addressOf(callback, scope, (reason) => {
-      const isFirst = warned.isFirst(tenant, 'callback', reason)
-      log[isFirst ? 'warn' : 'debug'](`the callback at the end of a workflow is not sent: ${reason}`)
-    })
+    return callback === null
+      ? null
+      : addressOf(callback, scope, (reason) => {
+        const isFirst = warned.isFirst(tenant, 'callback', reason)
+        log[isFirst ? 'warn' : 'debug'](`the callback at the end of a workflow is not sent: ${reason}`)
+      })
   }
 
   /** For the last attempt, since a callback that cannot be stored must not keep the run open. */

@@ -38,7 +38,7 @@ test('deliveries that fail permanently have one line at warn for each webhook', 
     ['acme one', 'acme other', 'globex one']
   )
   t.equal(failed().filter(({ level }) => level === debug).length, 38, 'the others are at debug')
-  t.equal((await as('acme')('GET /webhooks/deliveries?status=failed')).body.pagination?.total, 40, 'each is in the log of deliveries')
+  t.match((await as('acme')('GET /webhooks/deliveries?status=failed')).body, { pagination: { total: 40 } }, 'each is in the log of deliveries')
 })
 
 test('deliveries that are retried have one line at info for each webhook', async (t) => {

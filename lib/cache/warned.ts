@@ -1,6 +1,6 @@
 /** Keeps callers from filling the log: a warning about one subject is logged at most once a minute. */
 import { LRUCache } from 'lru-cache'
-import { lruOptions } from '../cache/lru-options.js'
+import { lruOptions } from './lru-options.js'
 
 const periodMs = 60_000
 const maxSubjects = 10_000

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createWarned } from '../../../lib/log/warned.js'
+import { createWarned } from '../../../lib/cache/warned.js'
 
 t.test('only the first warning of a minute about a subject is logged', async (t) => {
   const warned = createWarned()
