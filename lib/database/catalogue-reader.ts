@@ -163,7 +163,7 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
 }
 
 function tableOf (row: Row): Table {
-  const columns = new Map(row.columns.map((column) => [column.name, columnOf(column)]))
+  const columns = new Map(row.columns.map((column) => [column.name, columnOf(column, row.view)]))
   const primaryKey = row.keys.find(({ type }) => type === 'p')?.columns ?? []
   return Object.freeze({
     name: row.name,
@@ -184,12 +184,15 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf ({ labels, dimensions, nondeterministic, modifier, type, valueType, opaque, ...column }: FoundColumn): Column {
+function columnOf (found: FoundColumn, isOfView: boolean): Column {
+  const { labels, dimensions, nondeterministic, modifier, type, valueType, opaque, ...column } = found
+  // PostgreSQL knows no dimensions of views: most of their arrays have one.
+  const isUnknown = dimensions === 0 && type.endsWith('[]') && !isOfView
   return Object.freeze({
     ...column,
     ...typeOf({ type, valueType, opaque }),
     ...labels !== null && { labels },
-    ...dimensions > 1 && { dimensions },
+    ...(dimensions > 1 || isUnknown) && { dimensions },
     ...nondeterministic !== null && { nondeterministic },
     ...boundsOf(type, modifier)
   })

@@ -22,7 +22,10 @@ export interface Column {
   readonly generated: boolean
   /** The labels of an enum. */
   readonly labels?: readonly string[]
-  /** For an array of several dimensions, such as `integer[][]`: their declared number. Other arrays have no arrays as items. */
+  /**
+   * For an array of several dimensions, such as `integer[][]`: their declared number. 0 if the database does not know it, as in a table
+   * made by `like` or `create table as`. Other arrays have no arrays as items.
+   */
   readonly dimensions?: number
   /** Its collation is nondeterministic: different texts can be equal. Default: false. */
   readonly nondeterministic?: true

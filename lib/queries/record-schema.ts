@@ -82,7 +82,7 @@ function valueSchema (column: Omit<ShownColumn, 'notNull'>): JsonSchema {
       // PostgreSQL does not enforce the number of dimensions.
       return {
         type: 'array',
-        items: dimensions > 1 ? {} : orNull(valueSchema({ ...itemOf(column), opaque }))
+        items: dimensions !== 1 ? {} : orNull(valueSchema({ ...itemOf(column), opaque }))
       }
     case 'vector':
       return { type: 'string' }

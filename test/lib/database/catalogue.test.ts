@@ -16,11 +16,13 @@ test('the catalogue contains columns, keys and references of tables and views', 
       'create unique index on books (mood) where deleted',
       'create view cheap as select id, price from books where price < 5',
       'create materialized view dear as select id, tenant_id from books where price > 5',
+      'create view tagged as select tags, grid from books',
+      'create table copies as select tags, grid, mood from books',
       'create table events (id int, day date) partition by range (day)',
       'create table events_old partition of events default'
     )
     const { tables } = await engine.refresh()
-    t.strictSame([...tables.keys()].sort(), ['authors', 'books', 'cheap', 'dear', 'events'], 'a partition is not listed as a table')
+    t.strictSame([...tables.keys()].sort(), ['authors', 'books', 'cheap', 'copies', 'dear', 'events', 'tagged'], 'a partition is not listed as a table')
     const books = tables.get('books')
     t.match(books, {
       primaryKey: ['tenant_id', 'id'],
@@ -39,6 +41,10 @@ test('the catalogue contains columns, keys and references of tables and views', 
     t.match(column('mood'), { type: 'mood', labels: ['sad', 'ok'] })
     t.strictSame(column('tags'), { name: 'tags', type: 'text[]', notNull: false, hasDefault: false, generated: false })
     t.match(column('grid'), { type: 'integer[]', dimensions: 2 })
+    const copies = tables.get('copies')?.columns
+    for (const name of ['tags', 'grid']) t.equal(copies?.get(name)?.dimensions, 0, 'unknown')
+    t.equal(copies?.get('mood')?.dimensions, undefined)
+    t.equal(tables.get('tagged')?.columns.get('tags')?.dimensions, undefined)
     t.match(column('mail'), { type: 'text', notNull: true })
     t.match(tables.get('authors'), { uniqueKeys: [['name']], tenantScoped: false, softDelete: false })
     t.match(tables.get('authors')?.columns.get('id'), { generated: true, hasDefault: true })

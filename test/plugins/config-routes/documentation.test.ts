@@ -257,3 +257,33 @@ test('the documentation of documents has no id if the route excludes it', async 
   t.ok(new Ajv2020({ strict: false }).validate(schemaOf('/notes', 'get', 200), listed))
   t.match(schemaOf('/whole', 'get', 200).properties.data.items, { properties: { id: { type: 'string' } }, required: ['id'] })
 })
+
+test('array columns of tables that are made from others take lists within lists, as documented', async (t) => {
+  const { connectionString } = await postgresDatabase(t, {
+    sql: `create table boards (id integer primary key, cells integer[][], tags text[]); create table liked (like boards including all);
+      create table made as select * from boards; create view seen as select id, tags from boards`
+  })
+  const app = await testServer(t, {
+    routes: [
+      { method: 'post', path: '/liked', queries: [{ table: 'liked', operation: 'insert' }] },
+      { method: 'post', path: '/made', queries: [{ table: 'made', operation: 'insert' }] },
+      { method: 'get', path: '/seen', queries: [{ table: 'seen', operation: 'select' }] }
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } } })
+  const document = (await app.inject('/doc')).json()
+  const isValid = (schema: unknown, value: unknown) =>
+    new Ajv2020({ strict: false }).validate(Object(schemaWithoutReferences(document, schema)), value)
+  for (const url of ['/liked', '/made']) {
+    const payload = { id: 1, cells: [[1, 2], [3, 4]], tags: ['a'] }
+    const response = await app.inject({ method: 'POST', url, payload })
+    t.equal(response.statusCode, 201, response.body)
+    t.match(response.json(), payload)
+    const { requestBody, responses } = document.paths[url].post
+    t.ok(isValid(requestBody.content['application/json'].schema, payload), 'the body is documented')
+    t.ok(isValid(responses['201'].content['application/json'].schema, response.json()), 'the response is documented')
+  }
+  const shown = document.paths['/seen'].get.responses['200'].content['application/json'].schema
+  const page = (tags: unknown) => ({ data: [{ id: 1, tags }], pagination: { limit: 20, offset: 0, total: 1 } })
+  t.ok(isValid(shown, page(['a'])))
+  t.notOk(isValid(shown, page([1])), 'a view documents the type of the items')
+})
