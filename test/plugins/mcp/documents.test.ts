@@ -89,7 +89,8 @@ test('documents that are stored or deleted between two pages move no others', as
 
   for (const text of ['\n50', '\n1767225600000', '\n1767225600000 ', '\nx d1', '\n1767225600000 \u0000', '\n999999999999999 d1']) {
     const cursor = Buffer.from(text).toString('base64url')
-    await t.rejects(client.listResources({ cursor }), { code: -32602, message: /The cursor was not issued by this server/ }, JSON.stringify(text))
+    const refusal = { code: -32602, message: /The cursor was not issued by this server/ }
+    await t.rejects(client.listResources({ cursor }), refusal, JSON.stringify(text))
   }
 })
 
