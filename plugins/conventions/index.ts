@@ -48,7 +48,9 @@ export default definePlugin<ConventionsOptions>({
     const homeFor = (request: FastifyRequest) => asksForHome(request) && paths.methodsOf(request.url).length === 0 ? home : undefined
     const faultFor = (request: FastifyRequest): Error => {
       const methods = paths.methodsOf(request.url)
-      return methods.length > 0 ? methodNotAllowed(methods, request) : failure('notFound', { extras: { details: [noRoute] } })
+      if (methods.length === 0) return failure('notFound', { extras: { details: [noRoute] } })
+      // The route itself found nothing (`reply.callNotFound`), or one of its constraints excludes the request.
+      return methods.includes(request.method) ? failure('notFound') : methodNotAllowed(methods, request)
     }
     // The body stays unread: a request without a route has no bound for it.
     const refuse: preParsingHookHandler = (request, _reply, _payload, done) =>

@@ -233,3 +233,21 @@ t.test('members of pagination that are missing have the defaults of the document
     await t.rejects(open(pagination), { message: /\/pagination\/defaultLimit: expected at most `maxLimit`, which is (100|50)/ })
   }
 })
+
+t.test('a method that the path has is a 404 if the handler or a constraint finds nothing', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(conventions, { root: true })
+  app.get('/things/:id', async (_request, reply) => reply.callNotFound())
+  app.get('/versioned', { constraints: { version: '1.2.0' } }, async () => ({}))
+  for (const method of ['GET', 'HEAD', 'POST'] as const) {
+    for (const url of ['/things/1', '/versioned']) {
+      const { statusCode, headers } = await app.inject({ method, url })
+      t.equal(statusCode, method === 'POST' ? 405 : 404, `${method} ${url}`)
+      t.equal(headers.allow, method === 'POST' ? 'GET, HEAD' : undefined, `${method} ${url}`)
+    }
+  }
+  const found = await app.inject({ url: '/versioned', headers: { 'accept-version': '1.2.0' } })
+  t.equal(found.statusCode, 200)
+  t.notOk('details' in (await app.inject('/things/1')).json(), 'details say that no route has the path')
+})
