@@ -1,10 +1,11 @@
 /** A declared route. */
 import { type Static, Type } from 'typebox'
-import { ClosedObject, MapOf, Optional, plainName } from './annotations.js'
+import { ClosedObject, MapOf, Optional } from './annotations.js'
 import { RouteFile } from './files.js'
 import { Integrations } from './integrations.js'
 import { RouteRateLimit, RouteResourceLimit } from './limits.js'
 import { DocumentQuery, Query } from './query.js'
+import { RouteTool } from './tool.js'
 import { RouteWebhook } from './webhook.js'
 import { RouteWorkflow } from './workflow.js'
 
@@ -83,22 +84,6 @@ export const Transform = ClosedObject({
   )
 }, { description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
-
-const RouteTool = ClosedObject({
-  name: Optional.String(
-    'The name of the tool. Default: method and path, such as `get_notes_by_id` for `GET /notes/:id`.',
-    { ...plainName, text: 'literal' }
-  ),
-  description: Optional.String(
-    'The description of the tool for the model. Default: the description of the route.',
-    { minLength: 1, maxLength: 2000, text: 'literal' }
-  ),
-  readOnly: Optional.Boolean('A hint for clients: the tool changes nothing. Default: true for `get`.'),
-  resource: Optional.Boolean(
-    'For `get`: MCP clients can also read the route as a resource, `tenantry:///notes/{id}` for `/notes/:id`.',
-    { default: false }
-  )
-}, { description: 'The name, description and hints of the tool.' })
 
 export const Route = ClosedObject({
   path: Type.String({ pattern: '^/', expected: 'a path that starts with `/`', description: 'The path; `:name` is a parameter.' }),

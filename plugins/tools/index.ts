@@ -8,6 +8,7 @@ import { routesWithin } from '../../lib/http/guards.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { createCounter } from '../metrics/counter.js'
 import { documentationOf } from '../openapi/documentation.js'
+import { refuseWrongTool } from './declaration.js'
 import { trackNesting } from './nesting.js'
 import { createRun } from './run.js'
 import { createTools } from './service.js'
@@ -64,7 +65,9 @@ function toolRouteOf (route: RouteOptions, context: FastifyInstance): ToolRoute 
   const { tool, access = 'public', authProvider, permission, permissions = [], publicTenant } = config
   if (tool === undefined) return undefined
   const [name, ...others] = [method].flat().filter((each) => each !== 'HEAD')
-  if (name === undefined || others.length > 0) return undefined
+  if (name === undefined) return undefined
+  refuseWrongTool(route)
+  if (others.length > 0) return undefined
   const { permissions: further = [], serve, ...declared } = tool
   const documented = { methods: [name], url, config, schema }
   return {

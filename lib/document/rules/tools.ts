@@ -27,10 +27,12 @@ const hashLength = 8 // characters at the end of a long name that keep it unique
 export function toolOf (route: Route): ToolDeclaration | undefined {
   const { mcp, method, path } = route
   if (mcp === undefined) return undefined
-  const { name, description, resource = false, readOnly = method.toUpperCase() === 'GET' } = mcp === true ? {} : mcp
+  const { name, description = route.description ?? '', resource = false, readOnly = method.toUpperCase() === 'GET' } = mcp === true
+    ? {}
+    : mcp
   return {
     name: name ?? defaultName(method, path),
-    description: description ?? route.description ?? `${method.toUpperCase()} ${path}`,
+    description: description === '' ? `${method.toUpperCase()} ${path}` : description,
     readOnly,
     destructive: !readOnly && !onlyAdds(route),
     ...resource && { uri: `tenantry://${path.replaceAll(/:([^/]+)/g, '{$1}')}` }
