@@ -92,6 +92,7 @@ export default definePlugin<AuthOptions>({
 
     guardRoutes(app, 'auth', (route) => {
       const { access, permissions = [], authProvider } = route.config ?? {}
+      refuseWrongPermissions(route)
       refuseUnreadMembers(route)
       if (access === undefined) return
       if (!accessLevels.includes(access)) {
@@ -135,6 +136,14 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
   const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
   faults.throwIfAny()
   return providers
+}
+
+/** Throws for permissions that no check of a caller could read. */
+function refuseWrongPermissions ({ method, url, config }: RouteOptions): void {
+  const permissions: unknown = config?.permissions
+  if (permissions === undefined) return
+  if (Array.isArray(permissions) && permissions.every((permission) => typeof permission === 'string')) return
+  throw new Error(`the route ${String(method)} ${url}: \`permissions\` must be an array of texts, such as ["orders:read"]`)
 }
 
 /** Throws if a member of the route's config would have no effect, so that the route would be more open than its config says. */

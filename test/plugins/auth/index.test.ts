@@ -200,3 +200,18 @@ t.test("without its own keys an app accepts only its providers' tokens", async (
   t.equal(down.headers['retry-after'], '5')
   await t.rejects(async () => Fastify().register(auth, { authProviders: { 'a:b': {} } }), /\/authProviders\/a:b: expected 1 to 32 characters/)
 })
+
+t.test('permissions that are not an array of texts fail the start and name the route', async (t) => {
+  for (const access of ['user', 'public', 'tenant-admin']) {
+    for (const permissions of ['orders:read', {}, 5, true, null, [5], ['orders:read', null], [['orders:read']]]) {
+      const app = Fastify()
+      t.teardown(() => app.close())
+      await app.register(auth, { jwt: { secret: testSecret } })
+      t.throws(
+        () => app.get('/x', { config: JSON.parse(JSON.stringify({ access, permissions })) }, async () => ({})),
+        { message: 'the route GET /x: `permissions` must be an array of texts, such as ["orders:read"]' },
+        JSON.stringify({ access, permissions })
+      )
+    }
+  }
+})
