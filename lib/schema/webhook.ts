@@ -47,7 +47,7 @@ export const OutboundWebhook = ClosedObject({
     minLength: 1,
     maxLength: 2000,
     description:
-      "The URL that receives events, by POST: http or https. It can contain `{{secret:KEY}}` and `{{env.NAME}}`. It must not be a private address for a tenant's webhook."
+      "The URL that receives events, by POST: http or https. It can contain `{{secret:KEY}}` in a tenant's document, `{{env.NAME}}` in the platform's. It must not be a private address for a tenant's webhook."
   }),
   events: Type.Array(Type.Enum([...eventPatterns]), {
     minItems: 1,
@@ -56,7 +56,7 @@ export const OutboundWebhook = ClosedObject({
     description: 'The subscribed events, or groups of events such as `entity.*`.'
   }),
   secret: Optional.String(
-    'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated secret of `GET /webhooks/secret`.',
+    "The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` in a tenant's document, `{{env.NAME}}` in the platform's. Default: the generated secret of `GET /webhooks/secret`.",
     { text: 'request', minLength: 1, maxLength: 1000 }
   )
 }, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
