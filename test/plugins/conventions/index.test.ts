@@ -157,6 +157,30 @@ t.test('an error marked as safe for the caller keeps its status and message', as
   t.match(response.json(), { error: "I'm a Teapot", message: 'I am a teapot' })
 })
 
+t.test('an error of a handler keeps its 4xx status only with `expose`', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  await app.register(conventions)
+  const mistake = (more: object) => Object.assign(new Error('dueAt must be in the future'), more)
+  app.get('/exposed', async () => {
+    throw mistake({ statusCode: 400, expose: true })
+  })
+  app.get('/status', async () => {
+    throw mistake({ statusCode: 400 })
+  })
+  app.get('/reply', async (_request, reply) => reply.code(409).send(mistake({})))
+  app.get('/body', async (_request, reply) => reply.code(409).send({ taken: true }))
+  t.match((await app.inject('/exposed')).json(), { code: 'TENANTRY_BAD_REQUEST', message: 'dueAt must be in the future' })
+  for (const url of ['/status', '/reply']) {
+    const response = await app.inject(url)
+    t.equal(response.statusCode, 500, url)
+    t.match(response.json(), { code: 'TENANTRY_INTERNAL', message: 'An unexpected error occurred' }, url)
+  }
+  const own = await app.inject('/body')
+  t.equal(own.statusCode, 409)
+  t.same(own.json(), { taken: true })
+})
+
 t.test("a caller's mistake is not logged at level info", async (t) => {
   const lines: LogLine[] = []
   const app = createApp(lines, 'warn')
