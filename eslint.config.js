@@ -26,6 +26,7 @@ const withOwnApp = [
   'test/plugins/shape.test.ts',
   'test/plugins/stop/index.test.ts',
   'test/plugins/tools/contexts.test.ts',
+  'test/plugins/tools/declarations.test.ts',
   'test/plugins/tools/schemas.test.ts',
   'test/plugins/workflows/runner.test.ts'
 ]

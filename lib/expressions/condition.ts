@@ -1,7 +1,7 @@
 /** `condition`: an expression that decides whether a step or call runs. */
+import { createWarned } from '../cache/warned.js'
 import { isFailure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
-import { createWarned } from '../cache/warned.js'
 import { NotComputable } from './cel/values.js'
 import { compileExpression } from './expression.js'
 import type { TemplateContext } from './reference.js'

@@ -1,9 +1,9 @@
 /** Provides the secrets that a route reads. */
 import { whenKnown } from '../cache/async-cache.js'
+import type { Warned } from '../cache/warned.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import { type Owner, platformRef } from '../identity/tenant-ref.js'
-import type { Warned } from '../cache/warned.js'
 import type { RouteCall } from './route-call.js'
 
 type SecretValues = Scope['secrets']

@@ -1,6 +1,7 @@
 /** Webhook routes: verifies the signature of each request, reads its body and handles each delivery once. */
 import { createHash, createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Warned } from '../../lib/cache/warned.js'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
@@ -8,7 +9,6 @@ import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { createJsonParser } from '../../lib/http/json-body.js'
 import { originOf } from '../../lib/http/request-target.js'
 import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
-import type { Warned } from '../../lib/cache/warned.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
 import { maxSigningSecret } from '../../lib/webhooks/scheme.js'
@@ -56,12 +56,8 @@ export function createInbound (
     } catch (error) {
       if (!isFailure(error, 'signatureInvalid')) throw error
       await countFailedSignature(request, reply)
-      warn(
-        accepted.length === 0
-          ? 'a webhook has no signing secret: every call is rejected'
-          : 'the signature of a webhook is invalid: if the service sent it, compare its signing secret',
-        error
-      )
+      if (accepted.length === 0) warn(unsigned(request, webhook, tenant))
+      else warn('the signature of a webhook is invalid: if the service sent it, compare its signing secret', error.cause)
       throw error
     }
     request.signed = true
@@ -85,11 +81,24 @@ export function createInbound (
     return received
 
     /** Logs each problem once: unauthenticated callers may send a thousand requests a second. */
-    function warn (message: string, error: Error): void {
+    function warn (message: string, cause?: unknown): void {
       if (!warned.isFirst(tenant, message, webhook.path)) return
-      request.log.warn({ provider, cause: error.cause }, message)
+      // An error that is not `err` has no text in the log.
+      request.log.warn({ provider, ...cause instanceof Error && { cause: cause.message } }, message)
     }
   }
+}
+
+/** The reason that no secret can have signed the call, for the log: the caller gets no part of it. */
+function unsigned ({ routeOptions: { config } }: FastifyRequest, { key }: CompiledWebhook, tenant: Owner): string {
+  if (key === null) return 'a webhook has no signing secret: every call is rejected'
+  if (tenant !== platformRef) {
+    return `a webhook has no signing secret: the secret "${key}" is missing or has expired, and every call is rejected`
+  }
+  const next = config.publicTenant === false
+    ? 'the route has `"public": false`, which excludes ?tenant=<id>'
+    : 'add ?tenant=<id> to its address'
+  return `a webhook names no tenant, whose secret "${key}" signs: ${next}`
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The parts of an app that declared routes use. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { RouteReply } from '../../lib/http/route-reply.js'
 import { createWarned } from '../../lib/cache/warned.js'
+import type { RouteReply } from '../../lib/http/route-reply.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { RouteServices } from '../../lib/runtime/services.js'

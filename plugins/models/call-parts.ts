@@ -1,9 +1,9 @@
 /** Parts that calls of all models share, their failures, and the API keys of providers. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Warned } from '../../lib/cache/warned.js'
 import { secretOf } from '../../lib/document/rules/agent.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Warned } from '../../lib/cache/warned.js'
 import { type KeyOwner, unreadable } from '../../lib/models/failures.js'
 import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'

@@ -1,8 +1,8 @@
 /** `app.models`: language models. */
 import type { FastifyInstance } from 'fastify'
+import { createWarned } from '../../lib/cache/warned.js'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import { failure } from '../../lib/errors.js'
-import { createWarned } from '../../lib/cache/warned.js'
 import { createImageMemory } from '../../lib/models/images.js'
 import { createConnections } from '../../lib/models/provider-request.js'
 import { loadProvider } from '../../lib/models/providers.js'
