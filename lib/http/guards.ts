@@ -144,6 +144,7 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
       if (guardedBy.has(guard)) continue
       if (context.hasDecorator(decorators[guard])) yield tooEarly(route, guard)
       else if (guard === 'auth' && asksForCaller(asked)) yield outside(route, asked)
+      else if (guard === 'rate-limit' && isRecord(asked.rateLimitRule)) yield unlimited(route)
     }
   }
 }
@@ -167,6 +168,10 @@ function tooEarly (route: string, guard: Guard): string {
 function outside (route: string, { access, permissions, permission }: RequiredAccess): string {
   const asked = JSON.stringify({ access, permissions, permission })
   return `the route ${route} has the config ${asked}, but the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in a parent`
+}
+
+function unlimited (route: string): string {
+  return `the route ${route} has \`rateLimitRule\`, but the plugin "tenantry/plugins/rate-limit" does not limit it: register and await the plugin before the route, in the same context or in a parent`
 }
 
 declare module 'fastify' {

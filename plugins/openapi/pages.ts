@@ -49,8 +49,10 @@ export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
     const body = rawPayload.length === 0 ? undefined : rawPayload
     return own.etag === undefined ? reply.send(body) : withTag(request, reply, own.etag, body)
   }
-  app.get('/ui', { config: { access: 'public', rateLimitRule, openapi: pagesSchema }, schema: { hide: true } }, serve)
-  app.get('/ui/*', { config: { access: 'public', rateLimitRule, openapi: false }, schema: { hide: true } }, serve)
+  // Without the plugin rate-limit, a route with a rule fails the start.
+  const limited = app.hasDecorator('rateLimiter') && { rateLimitRule }
+  app.get('/ui', { config: { access: 'public', ...limited, openapi: pagesSchema }, schema: { hide: true } }, serve)
+  app.get('/ui/*', { config: { access: 'public', ...limited, openapi: false }, schema: { hide: true } }, serve)
 }
 
 async function openPages (app: FastifyInstance, { text }: OpenApi): Promise<Pages> {

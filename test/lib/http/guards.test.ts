@@ -9,6 +9,7 @@ import database from '../../../plugins/database/index.js'
 import idempotency from '../../../plugins/idempotency/index.js'
 import login from '../../../plugins/login/index.js'
 import mfa from '../../../plugins/mfa/index.js'
+import openapi from '../../../plugins/openapi/index.js'
 import plans from '../../../plugins/plans/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import sessions from '../../../plugins/sessions/index.js'
@@ -107,6 +108,29 @@ t.test('a route that requires a caller is an error at start without auth', async
   await app.register(rateLimit)
   app.get('/mine', { config: { access: 'user' } }, async () => ({}))
   await fails(t, app, 'the route GET /mine', '"tenantry/plugins/auth"')
+})
+
+t.test('a route with a rate limit is an error at start without rate-limit, and in another context', async (t) => {
+  const config = { access: 'user', rateLimitRule: { max: 1, windowMs: 1000 } } as const
+  const missing = 'the route GET /limited has `rateLimitRule`, but the plugin "tenantry/plugins/rate-limit" does not limit it'
+  const app = bare(t)
+  await app.register(auth, { jwt })
+  app.get('/limited', { config }, async () => ({}))
+  await fails(t, app, missing)
+
+  const other = bare(t)
+  await other.register(auth, { jwt })
+  await other.register(async (child) => {
+    await child.register(rateLimit)
+  })
+  other.get('/limited', { config }, async () => ({}))
+  await fails(t, other, missing)
+
+  const withPages = bare(t)
+  await withPages.register(auth, { jwt })
+  await withPages.register(openapi)
+  withPages.get('/free', { config: { access: 'user', rateLimitRule: false } }, async () => ({}))
+  await withPages.ready()
 })
 
 t.test('rate-limit, tenancy and usage after the routes that they guard are errors at start', async (t) => {
