@@ -142,7 +142,7 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
 function refuseWrongPermissions ({ method, url, config }: RouteOptions): void {
   const permissions: unknown = config?.permissions
   if (permissions === undefined) return
-  if (Array.isArray(permissions) && permissions.every((permission) => typeof permission === 'string')) return
+  if (Array.isArray(permissions) && permissions.every((permission: unknown) => typeof permission === 'string')) return
   throw new Error(`the route ${String(method)} ${url}: \`permissions\` must be an array of texts, such as ["orders:read"]`)
 }
 
