@@ -47,14 +47,16 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
     },
 
     /**
-     * Transactions that now hold a writer's lock on the tables or their partitions: they have written, or may be about to. Those that
-     * write only for one tenant have its mark, and are returned for its tables; the others are returned with null for every tenant.
+     * Transactions that now hold a writer's lock on the tables or their partitions: they have written, or may be about to. Those with the
+     * mark of a tenant are returned for its tables only. The others are returned with null, for every tenant: also those that write to a
+     * table without tenants, whose foreign keys may cascade to rows of any tenant.
      */
     async writers (schema: string, tables: readonly TenantTable[]) {
       const { rows } = await sql<{ readonly tenant: Owner | null, readonly table: string, readonly writer: string }>`
         with locks as materialized (
           select * from pg_locks
-          where database = (select oid from pg_database where datname = current_database()) and granted and pid is distinct from pg_backend_pid()
+          where database = (select oid from pg_database where datname = current_database())
+          and granted and pid is distinct from pg_backend_pid()
         ), asked as materialized (
           select * from ${askedFor(tables)}
         ), writing as (
@@ -62,9 +64,14 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
           from pg_class c, lateral (select c.oid as relid union select relid from pg_partition_tree(c.oid)) t, locks l
           where c.relnamespace = (select oid from pg_namespace where nspname = ${schema}) and c.relname in (select table_name from asked)
           and l.locktype = 'relation' and l.relation = t.relid and l.mode = 'RowExclusiveLock'
+        ), wide as (
+          select l.virtualtransaction from locks l join pg_class c on c.oid = l.relation
+          where l.locktype = 'relation' and l.mode = 'RowExclusiveLock' and c.relkind in ('r', 'p')
+          and c.relnamespace = (select oid from pg_namespace where nspname = ${schema})
+          and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped)
         ), marks as (
           select virtualtransaction as writer, objid from locks
-          where locktype = 'advisory' and objsubid = 2 and classid::bigint = ${unsigned(writerMark)}
+          where virtualtransaction not in (select virtualtransaction from wide) and locktype = 'advisory' and objsubid = 2 and classid::bigint = ${unsigned(writerMark)}
         )
         select null as tenant, table_name as "table", writer from writing where writer not in (select writer from marks)
         union all

@@ -90,6 +90,25 @@ test("an ack waits for a tenant's own requests with several statements, and not 
   t.match(await globex.next(({ ref }) => ref === 'own'), { type: 'ack' })
 })
 
+test("an ack waits for another tenant's transaction that writes to a table without tenants, which may cascade", async (t) => {
+  const { app, connect } = await open(t, {}, { engine: await postgresSection(t) })
+  const [written, ended] = [gate(), gate()]
+  const request = app.engine.transaction({ tenant: tenantRef('globex') }, async (session) => {
+    await session.rows({ text: "insert into tasks (tenant_id, number, title) values ('globex', 1, 'x')" })
+    await session.rows({ text: 'insert into plain default values' })
+    written.open()
+    await ended.opened
+  })
+  await Promise.race([written.opened, request])
+  const acme = await connect('acme', { permissions: ['tasks:read'] })
+  acme.send({ type: 'watch', table: 'tasks', ref: 'first' })
+  t.match(await acme.ask({ type: 'watch', table: 'notes' }), { type: 'ack' }, 'another table')
+  t.notOk(acme.messages.some(({ ref }) => ref === 'first'))
+  ended.open()
+  await request
+  t.match(await acme.next(({ ref }) => ref === 'first'), { type: 'ack' })
+})
+
 test('a transaction whose snapshot is older than the first watch is recorded', async (t) => {
   const engine = await postgresSection(t)
   const { connect } = await open(t, {}, { engine })
