@@ -20,7 +20,7 @@ import { createEmbeddingsStep, createLlmStep, createRealtimeStep } from './servi
 import { createRunStore, sweepRuns } from './store.js'
 
 export type { Documents, TenantWorkflows, WorkflowDocument } from './documents.js'
-export type { NewRun, WorkflowRuns } from './service.js'
+export type { NamedRun, NewRun, WorkflowRuns } from './service.js'
 export type { StepCall, StepRunner, StepRunners } from '../../lib/workflows/service-steps.js'
 export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.js'
 

@@ -7,7 +7,7 @@ import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Page } from '../../lib/http/page.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { uuidForm } from '../../lib/identity/uuid.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
@@ -61,6 +61,14 @@ export interface NewRun {
   readonly claim?: IdempotencyClaim | undefined
 }
 
+/** The values of a run that a program starts. */
+export interface NamedRun {
+  /** Read as `{{input.field}}`. Default: null. */
+  readonly input?: unknown
+  /** The `sub` of the user who can see the run. Default: null; the path of the status then has a token, and is read with `X-Tenant-ID`. */
+  readonly user?: string | null | undefined
+}
+
 interface StartedRun {
   readonly workflowId: string
   /**
@@ -77,6 +85,12 @@ export interface WorkflowRuns {
    * tenant does not exist or is being deleted.
    */
   start(run: NewRun): Promise<StartedRun>
+  /**
+   * Starts the tenant's workflow with this id, or else the platform's, for a program. It needs no permissions, and its steps call open
+   * routes only. An empty tenant is the platform. Rejects like `start`, and with `notFound`, `schemaChanged` if the workflow no longer fits
+   * the tables, and `tenantRequired` if it needs a tenant.
+   */
+  startNamed(tenant: Owner, id: string, run?: NamedRun): Promise<StartedRun>
   /** Throws `notFound` for a run that the viewer may not see. */
   read(viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
   /** Newest first. */
@@ -101,6 +115,11 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly claim?: IdempotencyClaim | undefined
   /** For a run that a schedule starts. */
   readonly due?: DueTime
+}
+
+/** The scope of a run without a request. */
+function scopeOf (input: unknown): Scope {
+  return { ...noScope, body: null, results: {}, input }
 }
 
 /** @param prefix of the endpoints' paths */
@@ -129,21 +148,32 @@ export function createWorkflowRuns ({ app, store, documents, steps, callers }: R
     return id
   }
 
+  async function start ({ tenant, user, workflow, scope, limitedUser = null, actor, request, claim }: NewRun): Promise<StartedRun> {
+    const status = user === null ? createStatusToken() : undefined
+    const caller = request === undefined || !workflow.usesTools ? undefined : await callers.store(request)
+    const own = { user, scope: scopeText(workflow, scope, caller), tokenHash: status?.hash ?? null, actor, claim }
+    const id = await asRun(limits(), limitedUser, () => send(tenant, workflow, own))
+    const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
+    return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
+  }
+
   return {
     documents,
     steps,
     callers,
-    async start ({ tenant, user, workflow, scope, limitedUser = null, actor, request, claim }) {
-      const status = user === null ? createStatusToken() : undefined
-      const caller = request === undefined || !workflow.usesTools ? undefined : await callers.store(request)
-      const own = { user, scope: scopeText(workflow, scope, caller), tokenHash: status?.hash ?? null, actor, claim }
-      const id = await asRun(limits(), limitedUser, () => send(tenant, workflow, own))
-      const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
-      return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
+    start,
+
+    async startNamed (tenant, id, { input = null, user = null } = {}) {
+      const named = await documents.find(tenant, id)
+      if (named === undefined) throw failure('notFound', { message: `There is no workflow "${id}"` })
+      const workflow = named.compiled()
+      if (workflow === null) throw failure('schemaChanged')
+      if (workflow.tenantScoped && tenant === platformRef) throw failure('tenantRequired')
+      return await start({ tenant, user, workflow, scope: scopeOf(input) })
     },
 
     async startAt (due, workflow, input) {
-      const scope = scopeText(workflow, { ...noScope, body: null, results: {}, input })
+      const scope = scopeText(workflow, scopeOf(input))
       await send(due.tenant, workflow, { user: null, scope, tokenHash: null, actor: undefined, due })
     },
 
