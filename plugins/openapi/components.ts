@@ -6,10 +6,8 @@ import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { membersIn } from '../../lib/schema/faults.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
-
-const maxExpansions = 8 // references that lead to references
+import { maxReferences, referredSchema } from '../../lib/validation/shared-schemas.js'
 
 /** A schema that the app shares by `$id`, or a part of a tool, and the name of its component. */
 interface SharedSchema {
@@ -82,6 +80,7 @@ export function createComponents (
   let root: SharedSchema | undefined
 
   const find = (name: string): Component | undefined => byName.get(name) ?? base?.find(name)
+  const sharedOf = (id: string): SharedSchema | undefined => shared.get(id)
 
   function add (component: Component): Component {
     added.push(component)
@@ -114,17 +113,16 @@ export function createComponents (
     const { $ref: reference, title, description, ...others } = isRecord(schema) ? schema : {}
     // Beside other members, a reference stays: the schema has the rules of both.
     if (typeof reference !== 'string' || left === 0 || Object.keys(others).length > 0) return written(schema, within)
-    const [id = '', fragment = ''] = reference.split('#')
-    const target = id === '' ? within : shared.get(id)
-    const found = membersIn(fragment).reduce<unknown>((node, name) => isRecord(node) ? node[name] : undefined, target?.schema)
-    if (target === undefined || !isRecord(found)) return written(schema, within)
-    return expanded({ ...found, ...title !== undefined && { title }, ...description !== undefined && { description } }, target, left - 1)
+    const found = referredSchema(reference, within, sharedOf)
+    if (found === undefined) return written(schema, within)
+    const copy = { ...found.schema, ...title !== undefined && { title }, ...description !== undefined && { description } }
+    return expanded(copy, found.whole, left - 1)
   }
 
   const components: Components = {
     find,
     write: (schema) => write(schema, components),
-    writePart: (name, schema) => expanded(schema, { name, schema }, maxExpansions),
+    writePart: (name, schema) => expanded(schema, { name, schema }, maxReferences),
     referenceToNamed (schema) {
       const wanted = schemaName(schema)
       if (wanted === undefined) return undefined

@@ -122,3 +122,19 @@ test('a context below keeps its own validator', async (t) => {
   })
   t.equal((await app.inject({ method: 'POST', url: '/own', payload: { any: true } })).statusCode, 200)
 })
+
+test('a number behind a reference within a part of a shared schema is not converted from other texts', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  app.register(conventions, { root: true })
+  app.addSchema({
+    $id: 'all',
+    definitions: {
+      page: { type: 'object', properties: { limit: { $ref: '#/definitions/limit' } } },
+      limit: { type: 'integer' }
+    }
+  })
+  app.get('/own', { schema: { querystring: { $ref: 'all#/definitions/page' } } }, async ({ query }) => query)
+  t.match(await app.inject('/own?limit=16'), { statusCode: 200, body: '{"limit":16}' })
+  t.match(await app.inject('/own?limit=0x10'), { statusCode: 400, body: /"\/query\/limit"/ })
+})
