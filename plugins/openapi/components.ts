@@ -2,12 +2,13 @@
  * The parts that a document lists under `components`, and that its operations refer to: schemas, headers, the response of rate limits,
  * security schemes.
  */
+import { propertiesOf, requiredOf } from '../../lib/compiler/schema-members.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
-import { maxReferences, referredSchema } from '../../lib/validation/shared-schemas.js'
+import { maxReferences, type PlacedSchema, referredSchema, resolvedSchema } from '../../lib/validation/shared-schemas.js'
 
 /** A schema that the app shares by `$id`, or a part of a tool, and the name of its component. */
 interface SharedSchema {
@@ -22,11 +23,23 @@ interface Component {
   text: string
 }
 
+/** A field of a part of a request. */
+export interface Field {
+  readonly required: boolean
+  readonly description: string | undefined
+  /** Whether its value has members. */
+  readonly isObject: boolean
+  /** Writes its schema, without the description. */
+  write(): unknown
+}
+
 export interface Components {
   /** Writes a schema, with references in place of named schemas in it. */
   write(schema: unknown): unknown
   /** Writes a part of a tool. If it is a reference, the schema behind it is written. References to `#` lead to the component `name`. */
   writePart(name: string, schema: unknown): unknown
+  /** The fields of a part of a request by name, with those behind its reference. */
+  fieldsOf(part: unknown): ReadonlyMap<string, Field>
   /** The reference to the component of a named schema; undefined for others. */
   referenceToNamed(schema: JsonSchema): string | undefined
   /** `Article#/properties/id` -> `#/components/schemas/Article/properties/id`, for shared schemas. */
@@ -119,10 +132,36 @@ export function createComponents (
     return expanded(copy, found.whole, left - 1)
   }
 
+  function fieldsIn (
+    { schema, whole }: PlacedSchema<SharedSchema>,
+    required: readonly string[],
+    write: (schema: unknown) => unknown
+  ): Array<[name: string, Field]> {
+    return Object.entries(propertiesOf(schema)).map(([name, given]) => {
+      const { schema: resolved } = resolvedSchema(given, whole, sharedOf)
+      const { description = resolved['description'], ...rest } = isRecord(given) ? given : {}
+      return [name, {
+        required: required.includes(name),
+        description: typeof description === 'string' ? description : undefined,
+        isObject: resolved['type'] === 'object',
+        write: () => write(rest)
+      }]
+    })
+  }
+
   const components: Components = {
     find,
     write: (schema) => write(schema, components),
     writePart: (name, schema) => expanded(schema, { name, schema }, maxReferences),
+    fieldsOf (part) {
+      const own = { schema: isRecord(part) ? part : {}, whole: { name: '', schema: part } }
+      const found = resolvedSchema(part, own.whole, sharedOf)
+      const required = [...requiredOf(part), ...requiredOf(found.schema)]
+      const fields = fieldsIn(own, required, components.write)
+      if (found.whole === own.whole) return new Map(fields)
+      // References without an `$id` lead to the shared schema.
+      return new Map([...fieldsIn(found, required, (schema) => written(schema, found.whole)), ...fields])
+    },
     referenceToNamed (schema) {
       const wanted = schemaName(schema)
       if (wanted === undefined) return undefined

@@ -1,11 +1,10 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
 import { STATUS_CODES } from 'node:http'
-import { propertiesOf, requiredOf } from '../../lib/compiler/schema-members.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
-import { cacheHeaders, type Components, limitHeaders, locationHeaders, rateLimited } from './components.js'
+import { cacheHeaders, type Components, type Field, limitHeaders, locationHeaders, rateLimited } from './components.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { parametersOf, toTemplate } from './path.js'
 import { isSchema, toSchemaObject } from './schema.js'
@@ -20,6 +19,8 @@ export interface OperationContext {
 }
 
 const defaultMedia = ['application/json']
+/** A parameter of a path without a schema. */
+const textField: Field = { required: true, description: undefined, isObject: false, write: () => ({ type: 'string' }) }
 
 /** Without `operationId`, which only the whole document can make unique. `template` may have other names of parameters than the route. */
 export function toOperation (
@@ -53,49 +54,38 @@ function parameterObjects (
   { components, tenancy, idempotency }: OperationContext
 ): unknown[] {
   const { params, querystring, headers } = documentation
-  const pathSchemas = propertiesOf(params)
+  const pathFields = components.fieldsOf(params)
+  const headerFields = components.fieldsOf(headers)
   const shown = parametersOf(template)
   const path = parametersOf(toTemplate(route.url)).map((name, index) => {
-    const schema = pathSchemas[name === 'wildcard' ? '*' : name] ?? { type: 'string' }
-    return parameterObject('path', shown[index] ?? name, schema, true, components)
+    const field = pathFields.get(name === 'wildcard' ? '*' : name) ?? textField
+    return parameterObject('path', shown[index] ?? name, { ...field, required: true })
   })
-  const other = (['query', 'header'] as const).flatMap((place) => {
-    const schema = place === 'query' ? querystring : headers
-    const required = requiredOf(schema)
-    return Object.entries(propertiesOf(schema)).map(([name, member]) =>
-      parameterObject(place, name, member, required.includes(name), components)
-    )
-  })
+  const query = Array.from(components.fieldsOf(querystring), ([name, field]) => parameterObject('query', name, field))
+  const header = Array.from(headerFields, ([name, field]) => parameterObject('header', name, field))
   const { access } = route.config ?? {}
-  const declares = (header: string) => Object.hasOwn(propertiesOf(headers), header)
+  const declares = (header: string) => headerFields.has(header)
   const shared = [
     ...tenancy && access !== undefined && access !== 'public' ? ['TenantId'] : [],
     ...idempotency && takesKey(route, documentation) && !declares(idempotencyHeader) ? ['IdempotencyKey'] : [],
     ...documentation.supportsIfMatch === true && !declares('if-match') ? ['IfMatch'] : []
   ].map((name) => ({ $ref: `#/components/parameters/${name}` }))
-  return [...path, ...other, ...shared]
+  return [...path, ...query, ...header, ...shared]
 }
 
 function takesKey ({ config }: DocumentedRoute, { takesIdempotencyKey }: Documentation): boolean {
   return takesIdempotencyKey === true || config?.idempotency !== undefined
 }
 
-function parameterObject (
-  place: 'path' | 'query' | 'header',
-  name: string,
-  schema: unknown,
-  required: boolean,
-  components: Components
-): JsonSchema {
-  const { description, ...rest } = isSchema(schema) ? schema : {}
+function parameterObject (place: 'path' | 'query' | 'header', name: string, { description, required, isObject, write }: Field): JsonSchema {
   return {
     in: place,
     name,
-    ...(typeof description === 'string' && { description }),
+    ...(description !== undefined && { description }),
     required,
     // `filter[title]=...`; without this style its members would be separate parameters.
-    ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
-    schema: toSchemaObject(rest, components)
+    ...(place === 'query' && isObject && { style: 'deepObject', explode: true }),
+    schema: write()
   }
 }
 

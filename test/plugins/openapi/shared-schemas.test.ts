@@ -30,3 +30,54 @@ test('a shared schema that refers to itself, of a route before the plugin, is a 
     children: { items: { $ref: '#/components/schemas/tree' } }
   })
 })
+
+test('the parameters behind a reference to a shared schema are documented', async (t) => {
+  const app = Fastify({ pluginTimeout: 0 })
+  t.teardown(() => app.close())
+  await app.register(openapi, { ui: false })
+  app.addSchema({ $id: 'count', type: 'integer', minimum: 1 })
+  app.addSchema({ $id: 'byId', type: 'object', properties: { id: { type: 'string', format: 'uuid' } }, required: ['id'] })
+  app.addSchema({ $id: 'traced', $ref: 'all#/definitions/trace' })
+  app.addSchema({
+    $id: 'all',
+    definitions: {
+      page: {
+        type: 'object',
+        properties: {
+          limit: { $ref: 'count#' },
+          sort: { description: 'The order.', enum: ['asc', 'desc'] },
+          filter: { $ref: '#/definitions/filter' }
+        },
+        required: ['limit']
+      },
+      filter: { type: 'object', description: 'The rows.', properties: { title: { type: 'string' } } },
+      trace: { type: 'object', properties: { 'x-trace': { type: 'string' } } }
+    }
+  })
+  const schema = {
+    params: { $ref: 'byId#' },
+    querystring: { $ref: 'all#/definitions/page' },
+    headers: { type: 'object', $ref: 'traced#', required: ['x-trace'] }
+  }
+  app.get('/notes/:id', { schema }, async () => ({}))
+  const document = (await app.inject('/doc')).json()
+  t.ok((await new Validator().validate(document)).valid)
+  t.strictSame(document.paths['/notes/{id}'].get.parameters, [
+    { in: 'path', name: 'id', required: true, schema: { type: 'string', format: 'uuid' } },
+    { in: 'query', name: 'limit', required: true, schema: { $ref: '#/components/schemas/count' } },
+    { in: 'query', name: 'sort', description: 'The order.', required: false, schema: { enum: ['asc', 'desc'] } },
+    {
+      in: 'query',
+      name: 'filter',
+      description: 'The rows.',
+      required: false,
+      style: 'deepObject',
+      explode: true,
+      schema: { $ref: '#/components/schemas/all/definitions/filter' }
+    },
+    { in: 'header', name: 'x-trace', required: true, schema: { type: 'string' } }
+  ])
+  const { count, all } = document.components.schemas
+  t.equal(count.minimum, 1)
+  t.strictSame(all.definitions.filter.properties, { title: { type: 'string' } })
+})
