@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Gauge } from 'prom-client'
+import { createWarned } from '../../lib/cache/warned.js'
 import { checkRealtime, checkWatchedTables } from '../../lib/document/rules/realtime.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
@@ -61,10 +62,13 @@ export default definePlugin<RealtimeOptions>({
       maxMessageBytes,
       retentionSeconds
     })
+    const warned = createWarned()
     let stopSockets = async () => {}
     app.decorate('realtime', {
       publish (tenant: Owner, message) {
-        rooms.publish(tenant, message, null).catch((err: unknown) => log.warn({ err }, 'a message of a room could not be sent'))
+        rooms.publish(tenant, message, null).catch((err: unknown) => {
+          log[warned.isFirst(tenant) ? 'warn' : 'debug']({ err, tenant }, 'a message of a room could not be sent')
+        })
       },
       get connections () {
         return core.connections

@@ -4,6 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import { createWarned } from '../../lib/cache/warned.js'
 import type { Events } from '../../lib/database/events.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -28,7 +29,10 @@ export interface PostgresBusParts {
 }
 
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
-  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: the tenant sends too much, or the database is slow'))
+  const warned = createWarned()
+  const outgoing = new Outgoing((tenant) => {
+    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ tenant }, 'messages of rooms are lost: the tenant sends too much, or the database is slow')
+  })
   const ending = new AbortController()
   /** By process: the last batch that was read. */
   const read = new LRUCache<string, number>(lruOptions(maxProcesses))

@@ -4,6 +4,7 @@ import type { Redis } from 'ioredis'
 import { type Kysely, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import { createWarned } from '../../lib/cache/warned.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -30,7 +31,10 @@ export async function createRedisBus (
 ): Promise<RoomBus> {
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
-  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow'))
+  const warned = createWarned()
+  const outgoing = new Outgoing((tenant) => {
+    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow')
+  })
   const fallback = makeFallback(deliverOnce)
   /** By process and tenant: the last event that was received. */
   const last = new LRUCache<string, number>(lruOptions(maxRemembered))

@@ -1,5 +1,6 @@
 /** Rooms of this process: messages and presence. Clients of this process get them at once, clients of other processes over the bus. */
 import type { FastifyBaseLogger } from 'fastify'
+import { createWarned } from '../../lib/cache/warned.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -56,6 +57,7 @@ interface Room extends Place {
 
 export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, log }: RoomsParts) {
   const rooms = new Map<string, Room>()
+  const warned = createWarned()
   /** Members that have left, but may still be in the database. */
   const unremoved = new Map<string, Place & { readonly id: string }>()
   let removing: Promise<void> | null = null
@@ -67,8 +69,8 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   const keyOf = ({ tenant, room }: Place): string => `${tenant} ${room}`
   const memberKey = (id: string, room: string): string => `${id} ${room}`
 
-  function failed (err: unknown): void {
-    log.warn({ err }, 'a message or the members of a room could not be sent')
+  function failed (tenant: Owner, err: unknown): void {
+    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ err, tenant }, 'a message or the members of a room could not be sent')
   }
 
   /** Sends after earlier texts of the room. A large room takes turns with other tenants. Resolves when the text is sent. */
@@ -90,7 +92,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     await new Promise<void>((resolve) => {
       room.queue.push({ type, text, except, sent: resolve })
       room.queuedBytes += text.length
-      if (!room.isSending) sendQueued(room).catch(failed)
+      if (!room.isSending) sendQueued(room).catch((err: unknown) => failed(room.tenant, err))
     })
   }
 
@@ -279,7 +281,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     hear (tenant: Owner, event: RoomEvent): void {
       const place = { tenant, room: event.room }
       if (event.kind === 'presence') announce(place)
-      else deliver(rooms.get(keyOf(place)), { type: 'message', text: event.text }).catch(failed)
+      else deliver(rooms.get(keyOf(place)), { type: 'message', text: event.text }).catch((err: unknown) => failed(tenant, err))
     },
 
     /** Sends the members of all rooms again: events of other processes may be missing. */

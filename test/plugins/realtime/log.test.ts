@@ -1,19 +1,25 @@
 /** Clients and callers choose how often connections and messages fail, and must not fill the log. */
+import { mock } from 'node:test'
 import { sql } from 'kysely'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
+import WebSocket from 'ws'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresSection } from '../../helpers/postgres.js'
+import { startRedis } from '../../helpers/redis.js'
 import type { TestDocument } from '../../helpers/server.js'
-import { connect, open, ready, tokenOf } from './app.js'
+import { until } from '../../helpers/until.js'
+import { connect, document, keepAlive, open, ready, tokenOf } from './app.js'
 
 const warn = 40 // the level of pino
 
 function log () {
-  const lines: { readonly level: number, readonly msg: string, readonly err?: { readonly stack?: string } }[] = []
+  const lines: { readonly level: number, readonly msg: string, readonly tenant?: string, readonly err?: { readonly stack?: string } }[] = []
   const stream = {
     write (line: string): void {
       lines.push(JSON.parse(line))
     }
   }
-  return { logger: { level: 'trace', stream }, alarms: () => lines.filter(({ level }) => level >= warn) }
+  return { logger: { level: 'trace', stream }, lines, alarms: () => lines.filter(({ level }) => level >= warn) }
 }
 
 test('connections and messages beyond a limit with the status 503 are not logged as failures', async (t) => {
@@ -58,4 +64,47 @@ test('messages of a route that cannot be sent have one line at warn for each rou
   }
   t.match(alarms(), Array.from({ length: 4 }, () => ({ msg: 'the message of a route to a room was not sent', err: { stack: /at / } })))
   t.equal(alarms().length, 4)
+})
+
+test('messages of the server that cannot be sent have one line at warn for each tenant', async (t) => {
+  const { logger, lines } = log()
+  const { app, connect } = await open(t, {}, { logger })
+  for (const tenant of ['acme', 'globex']) await (await connect(tenant)).ask({ type: 'join', room: 'a' })
+  t.teardown(() => mock.restoreAll())
+  mock.method(WebSocket.prototype, 'send', () => {
+    throw new Error('of the test')
+  })
+  for (const tenant of ['acme', 'acme', 'globex', 'acme']) app.realtime.publish(tenantRef(tenant), { room: 'a', data: 1 })
+  const failed = () => lines.filter(({ msg }) => msg === 'a message of a room could not be sent')
+  await until('all have failed', () => failed().length === 4)
+  t.match(failed().filter(({ level }) => level >= warn), [{ tenant: 'acme', err: { stack: /at / } }, { tenant: 'globex' }])
+  t.equal(failed().filter(({ level }) => level < warn).length, 2)
+})
+
+/** Losses of a tenant that sends too much, until its first messages have been sent and further ones are lost. */
+async function lossesOf (t: Test, redis?: { readonly url: string }) {
+  const { logger, lines } = log()
+  const realtime = { ...document.realtime, ...redis !== undefined && { redis } }
+  const { app } = await open(t, { realtime }, { logger, engine: await postgresSection(t) })
+  await keepAlive(app, crypto.randomUUID())
+  const losses = () => lines.filter(({ msg }) => msg.startsWith('messages of rooms are lost'))
+  const data = 'x'.repeat(60_000)
+  await until('messages are lost again', () => {
+    for (let count = 0; count < 100; count++) app.realtime.publish(tenantRef('acme'), { room: 'a', data })
+    return losses().length >= 3
+  })
+  return losses()
+}
+
+test('lost messages of a tenant have one line at warn', async (t) => {
+  const [first, ...repeated] = await lossesOf(t)
+  t.match(first, { level: warn, tenant: 'acme' })
+  for (const loss of repeated) t.ok(loss.level < warn)
+})
+
+test('messages of a tenant that are lost over Redis have one line at warn', async (t) => {
+  const { url } = await startRedis(t)
+  const [first, ...repeated] = await lossesOf(t, { url })
+  t.match(first, { level: warn, tenant: 'acme' })
+  for (const loss of repeated) t.ok(loss.level < warn)
 })

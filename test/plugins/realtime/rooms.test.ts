@@ -63,7 +63,7 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
       await rooms.join(client, 'a', null)
       return client
     }))
-  return { rooms, log, events, enter }
+  return { app, rooms, log, events, enter }
 }
 
 test('a flood of messages in a large room is sent in turns: a message of another tenant does not wait for all of it', async (t) => {
@@ -97,6 +97,27 @@ test('the texts that wait for the members of a room are bounded', async (t) => {
   t.equal(one.at(-1)?.data, 'end', 'a message of a client, which waits for it, is not lost')
   t.ok(one.length < 100, `${one.length} of 300 large messages`)
   await until('the room is idle', () => log.length >= one.length * 50)
+})
+
+test('messages of other processes that cannot be sent have one line at warn for each tenant', async (t) => {
+  const levels: string[] = []
+  const { rooms, enter, app } = await made(t)
+  for (const level of ['warn', 'debug'] as const) {
+    mock.method(app.log, level, ({ tenant }: { tenant: string }, text: string) => {
+      if (text === 'a message or the members of a room could not be sent') levels.push(`${tenant} ${level}`)
+    })
+  }
+  t.teardown(() => mock.restoreAll())
+  for (const tenant of [tenantRef('acme'), tenantRef('globex')]) {
+    for (const { outlet } of await enter(tenant, 1)) {
+      outlet.send = () => {
+        throw new Error('of the test')
+      }
+    }
+    for (let count = 0; count < 3; count++) rooms.hear(tenant, { kind: 'message', room: 'a', text: '{}' })
+  }
+  await until('all have failed', () => levels.length === 6)
+  t.same(levels, ['acme warn', 'acme debug', 'acme debug', 'globex warn', 'globex debug', 'globex debug'])
 })
 
 /** Returns a function that lets the time pass. */
