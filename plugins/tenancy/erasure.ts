@@ -126,7 +126,7 @@ export function createErasure (
     sweep,
     /** Removes every row of a tenant that is `deleting`, including rows written meanwhile by earlier requests. */
     async erase (tenant: Owner): Promise<void> {
-      await waitForWrites(db, tenant)
+      await waitForWrites(db, tenant, signal)
       await sweep(tenant)
       // A request that began before the tenant was `deleting` may have written to an emptied table without a lock of the tenant, or with an
       // earlier snapshot. Most such requests have ended by now.

@@ -7,6 +7,10 @@ import { until } from './until.js'
 export const advisoryWaits = `select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted
   and database = (select oid from pg_database where datname = current_database())`
 
+/** The sessions whose last statement has looked for transactions that a deletion of a tenant waits for. */
+export const waitingDeletions = `select from pg_stat_activity where datname = current_database()
+  and query like 'select "id" from "tenantry"."tenants" where "id" = $1 for update skip locked'`
+
 /** Resolves when the work waits for a lock of the database, or has ended. `waiting`: the number of sessions that wait then. */
 export async function untilBlocked (db: Kysely<SystemTables>, work: Promise<unknown>, waiting = 1): Promise<void> {
   let hasEnded = false

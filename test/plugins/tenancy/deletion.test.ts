@@ -9,6 +9,7 @@ import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
 import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
 import { testApp } from '../../helpers/app.js'
+import { waitingDeletions } from '../../helpers/locks.js'
 import { type DatabaseSection, forEachEngine, postgresDatabase, postgresSection, type TestDatabase } from '../../helpers/postgres.js'
 import { testServer, testServers } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
@@ -289,18 +290,31 @@ test('a deletion waits for transactions that have found the tenant, and no later
   const database = await postgresDatabase(t)
   const { connectionString } = database
   const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
-  const waiting = () => database.admin("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")
   const { ended } = await app.db.transaction().execute(async (transaction) => {
     t.equal(await lockTenant(transaction, tenantIdOf('a'), 'shared'), true)
     t.match(await app.tenants.update('a', { status: 'suspended', plan: 'pro' }), { status: 'suspended', plan: 'pro' })
     const deletion = await app.tenants.beginDeletion('a')
-    await until('the deletion waits', async () => (await waiting()).length === 1)
+    await until('the deletion waits', async () => (await database.admin(waitingDeletions)).length === 1)
     t.equal(await app.db.transaction().execute((later) => lockTenant(later, tenantIdOf('a'), 'shared')), false)
     await sql`insert into tenantry.revocations values ('a', 'u', '', now(), now())`.execute(transaction)
     return deletion
   })
   await ended
   t.same(await rowsOf(app, 'a'), Object.fromEntries(Object.keys(await rowsOf(app, 'a')).map((table) => [table, 0])))
+})
+
+test("a deletion that waits for a transaction holds no connection of the server's meanwhile", async (t) => {
+  const database = await postgresDatabase(t)
+  const postgres = { connectionString: database.connectionString, pool: { max: 2 } }
+  const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres }, tenants: ['a'] })
+  const release = await holdRows(t, database, "select from tenantry.tenants where id = 'a' for key share")
+  const { ended } = await app.tenants.beginDeletion('a')
+  for (let count = 0; count < 5; count++) t.same(await run(app, 'select 1 as one'), [{ one: 1 }], 'another statement of the server')
+  await until('the deletion waits', async () => (await database.admin(waitingDeletions)).length > 0)
+  t.match(await app.tenants.get('a'), { status: 'deleting' })
+  await release()
+  await ended
+  t.equal(await createTenantStore(app.db).read(tenantIdOf('a')), null)
 })
 
 test('two servers that delete one tenant take turns', async (t) => {
