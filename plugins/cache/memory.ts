@@ -122,7 +122,9 @@ export function createMemoryCache ({ warn, now, ...bounds }: MemoryCacheOptions 
       const held = items.peek(id)
       // An earlier computation may end later.
       if (held !== undefined && held.stamp > under) return
-      if (held === undefined) evict(share, bytes)
+      // A replacement may be larger: the list would make room for it among the items of all tenants.
+      if (held !== undefined) items.delete(id)
+      evict(share, bytes)
       items.set(id, { value, stamp: under, share }, { ttl: ttlMs })
       share.ids.add(id)
       share.bytes += bytes

@@ -227,6 +227,17 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     }, bounds)
   }
 
+  test("a tenant whose items grow evicts its own items, not another's", async (t, { store }) => {
+    const value = 'x'.repeat(5000)
+    await fill(store, 'victim', 10, value)
+    await fill(store, 'hostile', 300)
+    await fill(store, 'hostile', 300, value)
+    t.match(await store.stats('victim'), { items: 10 })
+    t.equal(await found(store.get('hostile', 'key 299')), value)
+    t.equal(await found(store.get('hostile', 'key 0')), undefined)
+    t.ok((await store.stats(everyTenant)).bytes <= 1_048_576)
+  }, { maxMemoryMB: 1 })
+
   test('a new tenant gets room in a full cache', async (t, { store }) => {
     await fill(store, 'first', 100)
     await fill(store, 'second', 30)
