@@ -1,4 +1,5 @@
 /** The caller of a run, for the tools of its steps. Each use checks the caller again, like a new request with the same token or key. */
+import { hash } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
@@ -30,9 +31,12 @@ export interface OwnRun {
 
 export type RunCallers = ReturnType<typeof createRunCallers>
 
-/** The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart. */
+/**
+ * The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart: the address has a digest of
+ * the id, because `addressKey` cuts longer texts.
+ */
 export function noCaller (tenant: Owner): StoredCaller {
-  return { credential: null, headers: {}, ip: `schedule:${tenant}`, toolDepth: 0 }
+  return { credential: null, headers: {}, ip: `schedule:${hash('sha256', tenant, 'base64url').slice(0, 22)}`, toolDepth: 0 }
 }
 
 export function createRunCallers (app: FastifyInstance) {
