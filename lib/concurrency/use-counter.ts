@@ -17,7 +17,7 @@ export interface UseCounterOptions {
   readonly noun: string
   /** Milliseconds from the first unwritten use. */
   readonly flushAfter: number
-  /** Keys with unwritten uses. While the database is unreachable, uses of other keys are not counted. */
+  /** Keys with unwritten uses. Half of them begin a write at once; while writes fail, uses of further keys are not counted. */
   readonly maxKeys: number
   readonly write: (uses: readonly KeyUse[]) => Promise<void>
   readonly log: { warn(object: object, message: string): void }
@@ -30,6 +30,10 @@ export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: Use
   let size = 0
   let dropped = 0
   let timer: NodeJS.Timeout | undefined
+  /** A flush before its time has not begun. */
+  let isEarly = false
+  /** The last write failed. */
+  let isFailing = false
   let closed = false
 
   function add (tenant: Owner, key: string, count: number, at: number): void {
@@ -52,6 +56,7 @@ export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: Use
   async function writeAll (): Promise<void> {
     clearTimeout(timer)
     timer = undefined
+    isEarly = false
     if (size === 0) return
     const uses = [...waiting].flatMap(([tenant, keys]) =>
       [...keys].map(([key, { count, lastAt }]): KeyUse => ({ tenant, key, count, lastAt: new Date(lastAt) }))
@@ -63,7 +68,9 @@ export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: Use
       for (; written < uses.length; written += maxBatch) await write(uses.slice(written, written + maxBatch))
       if (dropped > 0) log.warn({ uses: dropped }, `uses of ${noun} were not counted: too many waited for the database`)
       dropped = 0
+      isFailing = false
     } catch (err) {
+      isFailing = true
       for (const { tenant, key, count, lastAt } of uses.slice(written)) add(tenant, key, count, lastAt.getTime())
       log.warn({ err }, `uses of ${noun} could not be written; they are kept`)
       schedule()
@@ -71,8 +78,14 @@ export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: Use
   }
 
   function schedule (): void {
-    if (closed) return
-    timer ??= setTimeout(flush, flushAfter).unref()
+    if (closed || isEarly) return
+    // After a failure the timer decides.
+    if (isFailing || size < maxKeys / 2) {
+      timer ??= setTimeout(flush, flushAfter).unref()
+      return
+    }
+    isEarly = true
+    flush()
   }
 
   /** Writes all uses until now, after any running write. A failure is logged and tried again; the promise resolves all the same. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextRound } from 'node:timers/promises'
 import { test } from 'tap'
 import { createUseCounter, type KeyUse } from '../../../lib/concurrency/use-counter.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
@@ -37,4 +38,44 @@ test('uses that cannot be written are kept, those of further keys are dropped, a
     'uses of keys were not counted: too many waited for the database'
   ])
   t.equal(uses.lastUse(acme, 'a'), undefined)
+})
+
+test('uses of more keys than may wait are written before the time is over, unless the writes fail', async (t) => {
+  const acme = tenantIdOf('acme')
+  const written = new Set<string>()
+  let attempts = 0
+  let isBroken = false
+  const uses = createUseCounter({
+    noun: 'keys',
+    flushAfter: 3_600_000, // ms; the test is over before
+    maxKeys: 10_000,
+    async write (batch) {
+      attempts++
+      if (isBroken) throw new Error('the database is away')
+      for (const { key } of batch) written.add(key)
+    },
+    log: { warn () {} }
+  })
+  async function use (prefix: string): Promise<void> {
+    for (let key = 0; key < 12_000; key++) {
+      uses.count(acme, `${prefix} ${key}`, key)
+      if (key % 1000 === 0) await nextRound()
+    }
+  }
+
+  await use('first')
+  await uses.flush()
+  t.equal(written.size, 12_000)
+
+  isBroken = true
+  attempts = 0
+  await use('second')
+  t.equal(attempts, 1, 'after a failure the timer decides')
+  isBroken = false
+  await uses.flush()
+  t.equal(written.size, 22_000, 'the uses of further keys are not counted')
+
+  await use('third')
+  await uses.close()
+  t.equal(written.size, 34_000)
 })
