@@ -64,10 +64,10 @@ function toolRouteOf (route: RouteOptions, context: FastifyInstance): ToolRoute 
   const { method, url, config = {}, schema } = route
   const { tool, access = 'public', authProvider, permission, permissions = [], publicTenant } = config
   if (tool === undefined) return undefined
-  const [name, ...others] = [method].flat().filter((each) => each !== 'HEAD')
+  const methods = [method].flat().filter((each) => each !== 'HEAD')
+  const [name] = methods
   if (name === undefined) return undefined
-  refuseWrongTool(route)
-  if (others.length > 0) return undefined
+  refuseWrongTool(route, methods)
   const { permissions: further = [], serve, ...declared } = tool
   const documented = { methods: [name], url, config, schema }
   return {

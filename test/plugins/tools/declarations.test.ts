@@ -52,3 +52,23 @@ t.test('a route whose `tool` has a name, a description and hints is a tool', asy
   app.get('/y', { config: configOf({ name: 'y', description: 'd' }) }, async () => ({}))
   t.strictSame([...app.tools.names], ['x-1', 'y'])
 })
+
+t.test('a route with `tool` and several methods fails its registration', async (t) => {
+  const app = await open(t)
+  await app.register(tools)
+  const config = configOf({ name: 'x', description: 'd' })
+  const several = { message: /^the route GET,POST \/x has `tool` and several methods: register one route for each method, with `tool` on one of them$/ }
+  t.throws(() => app.route({ method: ['GET', 'POST'], url: '/x', config, handler: async () => ({}) }), several)
+  const earlier = await open(t)
+  earlier.route({ method: ['GET', 'POST'], url: '/x', config, handler: async () => ({}) })
+  await t.rejects(async () => await earlier.register(tools), several)
+})
+
+t.test('a route with `tool` may have HEAD beside its method', async (t) => {
+  const app = await open(t)
+  await app.register(tools)
+  const config = configOf({ name: 'x', description: 'd' })
+  app.route({ method: ['GET', 'HEAD'], url: '/x', config, handler: async () => ({}) })
+  await app.ready()
+  t.strictSame([...app.tools.names], ['x'])
+})
