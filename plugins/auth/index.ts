@@ -63,6 +63,9 @@ export interface AuthOptions extends ClockOption {
   readonly apiKey?: string | undefined
 }
 
+const noCallers =
+  'no caller can be identified, and routes that require one answer 401: configure `jwt`, `authProviders` or an API key, register @fastify/jwt before the plugin "tenantry/plugins/auth", or register "tenantry/plugins/api-keys"'
+
 export default definePlugin<AuthOptions>({
   name: 'auth',
   optional: ['rate-limit', 'sessions', 'api-keys', 'rbac', 'tenant-rbac'],
@@ -81,7 +84,8 @@ export default definePlugin<AuthOptions>({
     const { forget, inspect, issue, hasRevocations, ...tokens } = store
     // The lifetime may be the default, or that of the app's own @fastify/jwt.
     if (store.canSign) withoutFaults((faults) => checkLifetime(store.lifetime, maxLifetime, faults))
-    if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
+    const readsTokens = jwt !== undefined || registration.isOfApp || providers.names.length > 0
+    let requiresCaller = false
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
     const own: Auth = { ...tokens, ...callers, ...createCredentials(keyring, store, options.apiKey, sources, now) }
@@ -104,6 +108,7 @@ export default definePlugin<AuthOptions>({
         )
       }
       if (access === 'public') return
+      if (access !== 'open') requiresCaller = true
       if (access === 'partial') addStep(route, 'identity', identifyPartial)
       else {
         const { decoratorName } = registration
@@ -112,6 +117,14 @@ export default definePlugin<AuthOptions>({
       }
       const isForAdmins = access === 'tenant-admin' || access === 'platform-admin'
       if (isForAdmins || permissions.length > 0) addPermissionStep(route, access, permissions)
+    })
+    // Not a failure: other plugins depend on this one, also in a process that serves no callers.
+    app.addHook('onReady', async () => {
+      if (readsTokens) return
+      // The plugin api-keys may be registered later.
+      const readsKeys = options.apiKey !== undefined || sources.apiKeys() !== null
+      if (requiresCaller && !readsKeys) app.log.warn(noCallers)
+      else app.log.info('no jwt section: every token is rejected')
     })
   }
 })

@@ -1,8 +1,9 @@
+import fastifyJwt from '@fastify/jwt'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
 import { accessLevels } from '../../../plugins/auth/access.js'
-import auth from '../../../plugins/auth/index.js'
+import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { secretText, secretToken } from '../../helpers/log-scan.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
@@ -135,6 +136,42 @@ t.test('an invalid secret and an unknown access level fail at start', async (t) 
     )
   })
   await app.ready()
+})
+
+t.test('one warning says that no caller can be identified, if a route requires one', async (t) => {
+  const apiKey = 'the-key-of-the-platform-of-this-test'
+  const warnings = async (options: AuthOptions, config: RouteOptions['config'], before: (app: FastifyInstance) => unknown = () => {}) => {
+    const lines: string[] = []
+    const app = Fastify({ logger: { level: 'warn', stream: { write: (line: string) => lines.push(JSON.parse(line).msg) } } })
+    t.teardown(() => app.close())
+    await before(app)
+    await app.register(auth, options)
+    app.get('/', { config }, async () => ({}))
+    app.get('/other', { config }, async () => ({}))
+    return { app, lines }
+  }
+  const { app, lines } = await warnings({}, { access: 'user' })
+  await app.ready()
+  t.strictSame(lines, [
+    'no caller can be identified, and routes that require one answer 401: configure `jwt`, `authProviders` or an API key, register @fastify/jwt before the plugin "tenantry/plugins/auth", or register "tenantry/plugins/api-keys"'
+  ])
+  const silent: Parameters<typeof warnings>[] = [
+    [{}, { access: 'public' }],
+    [{}, {}],
+    [{ jwt: { secret: testSecret } }, { access: 'user' }],
+    [{ authProviders: { idp: { issuer: 'https://idp.test', jwksUri: 'https://idp.test/keys', audience: 'api' } } }, { access: 'user' }],
+    [{ apiKey }, { access: 'user' }],
+    [{}, { access: 'user' }, (app) => app.register(fastifyJwt, { secret: testSecret })]
+  ]
+  for (const parameters of silent) {
+    const { app, lines } = await warnings(...parameters)
+    await app.ready()
+    t.strictSame(lines, [], JSON.stringify(parameters))
+  }
+  const later = await warnings({}, { access: 'user' })
+  later.app.decorate('apiKeys', { find: () => null, recall: () => null })
+  await later.app.ready()
+  t.strictSame(later.lines, [], 'the plugin api-keys may come later')
 })
 
 t.test('a partial token is accepted only by routes for partial tokens, and those accept no other', async (t) => {
