@@ -65,6 +65,8 @@ export interface CompiledRoute {
   /** The tables that its queries read and write, each table once. */
   readonly reads: readonly TableUse[]
   readonly writes: readonly TableUse[]
+  /** A query writes, if only through a function that is declared without tables. */
+  readonly write: boolean
   /** Callers may cache its response and revalidate it with `If-None-Match`: a `GET` that changes nothing. */
   readonly isRead: boolean
   /** Set if there are several queries and one of them writes: all of them run in one transaction. */
@@ -182,7 +184,7 @@ function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { ro
   const { queries, response, references, workflow } = parts
   const [only, ...others] = queries
   const method = methodOf(route)
-  const writes = unique(queries.flatMap((query) => query.writes))
+  const write = queries.some((query) => query.write)
   return Object.freeze({
     method,
     requireAuth: route.requireAuth ?? (route.requiredPermissions?.length ?? 0) > 0,
@@ -203,9 +205,10 @@ function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { ro
     optionalSecrets: optionalSecretsOf(references),
     tenantScoped: queries.some((query) => query.tenantScoped) || workflow?.workflow.tenantScoped === true,
     reads: unique(queries.flatMap((query) => query.reads)),
-    writes,
-    isRead: method === 'GET' && workflow === null && writes.length === 0,
-    transaction: queries.length > 1 && queries.some((query) => query.write),
+    writes: unique(queries.flatMap((query) => query.writes)),
+    write,
+    isRead: method === 'GET' && workflow === null && !write,
+    transaction: queries.length > 1 && write,
     firestore: firestoreUse(queries),
     readsQuery: namesRead(references, 'query'),
     readsHeaders: namesRead(references, 'headers'),

@@ -5,8 +5,8 @@ import type { Route } from '../schema/route.js'
 import type { CompiledRoute } from './route.js'
 import { methodOf } from './route-parts.js'
 
-export function takesIdempotencyKey ({ method, webhook, writes, integrations, workflow, realtime }: CompiledRoute): boolean {
-  return method === 'POST' && webhook === null && (writes.length > 0 || integrations.length > 0 || workflow !== null || realtime !== null)
+export function takesIdempotencyKey ({ method, webhook, write, integrations, workflow, realtime }: CompiledRoute): boolean {
+  return method === 'POST' && webhook === null && (write || integrations.length > 0 || workflow !== null || realtime !== null)
 }
 
 const ifMatchHeader = 'if-match'
@@ -29,7 +29,7 @@ export function checksIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledR
  * the `GET` route.
  */
 export function supportsIfMatch (write: CompiledRoute, read: CompiledRoute): boolean {
-  return checksIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 &&
+  return checksIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.write &&
     read.isRead && read.webhook === null && read.integrations.length === 0 && isReadableBy(write, read) && inOneStore(write, read)
 }
 

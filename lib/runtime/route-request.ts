@@ -238,14 +238,14 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 }
 
-/** Whether its queries or the steps of its workflow write. */
+/** Whether its queries or the steps of its workflow change rows or documents, of which webhooks tell. */
 function writes ({ writes, workflow }: CompiledRoute): boolean {
   return writes.length > 0 || (workflow !== null && workflow.workflow.writes.length > 0)
 }
 
 /** Whether results wait for a further query or call. Those of a write or a call also wait for the turn that makes the body. */
-function keepsResults ({ queries, integrations, writes, transform, response }: CompiledRoute): boolean {
-  return queries.length > 1 || integrations.length > 0 || (writes.length > 0 && (transform !== null || response !== null))
+function keepsResults ({ queries, integrations, write, transform, response }: CompiledRoute): boolean {
+  return queries.length > 1 || integrations.length > 0 || (write && (transform !== null || response !== null))
 }
 
 function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secrets'], events: boolean): Scope {

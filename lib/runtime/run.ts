@@ -70,11 +70,11 @@ async function run (
   // The size of the copied request values is known before the first query.
   guardResponse?.(scope, 0)
   const calls = route.integrations.length > 0
-  const writes = (guardResponse !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
+  const writes = (guardResponse !== null || once !== undefined || form !== null) && route.write
   /** Set if the response is made in the transaction of the writes. */
   let body: string | undefined
   const isWhole = (writes || form !== null) && !calls
-  const turns = calls || route.writes.length > 0 ? unrefused : { memory: engine.resultMemory, waits: true }
+  const turns = calls || route.write ? unrefused : { memory: engine.resultMemory, waits: true }
   const turn = { worker: scope, length: 0, turns }
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})

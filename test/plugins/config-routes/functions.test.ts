@@ -343,6 +343,47 @@ test('without row-level security a function gets the tenant as an argument that 
   }
 })
 
+test('a function that writes counts as a write even if it is declared without tables', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, {
+    role: 'owner',
+    sql: `
+create table hits (n integer);
+create function hit () returns bigint language sql as 'insert into hits values (1); select count(*) from hits';
+create function hits_so_far () returns bigint stable language sql as 'select count(*) from hits';
+`
+  })
+  const postgres = { connectionString }
+  const app = await testServer(t, {
+    databaseProvider: 'postgres',
+    postgres,
+    functions: { hit: { tenantScoped: false, tables: [] }, hits_so_far: { tenantScoped: false, tables: [] } },
+    routes: [
+      { method: 'post', path: '/hits', queries: call('hit') },
+      { method: 'get', path: '/hits', queries: call('hits_so_far') },
+      { method: 'put', path: '/hits', queries: call('hit') }
+    ]
+  }, { engine: { provider: 'postgres', postgres }, tenants: ['acme'] })
+  const headers = { 'x-tenant-id': 'acme' }
+
+  await t.test('a repeated request with the same Idempotency-Key calls it once', async (t) => {
+    const post = () => app.inject({ method: 'POST', url: '/hits', headers: { ...headers, 'idempotency-key': 'k1' } })
+    t.strictSame((await post()).json(), { result: 1 })
+    const repeated = await post()
+    t.strictSame([repeated.json(), repeated.headers['idempotency-replayed']], [{ result: 1 }, 'true'])
+    t.strictSame(await admin('select count(*)::int as n from hits'), [{ n: 1 }])
+    const { paths } = (await app.inject('/doc')).json()
+    t.match(JSON.stringify(paths['/hits'].post.parameters), /idempotency-?key/i, '/doc lists the header')
+  })
+
+  await t.test('If-Match protects it', async (t) => {
+    const { headers: { etag } } = await app.inject({ url: '/hits', headers })
+    const put = () => app.inject({ method: 'PUT', url: '/hits', headers: { ...headers, 'if-match': String(etag) } })
+    t.strictSame((await put()).json(), { result: 2 })
+    t.equal((await put()).statusCode, 412)
+    t.strictSame(await admin('select count(*)::int as n from hits'), [{ n: 2 }])
+  })
+})
+
 test('a function that differs from its declaration or is unsafe is a fault of the document', async (t) => {
   const { connectionString, admin } = await database(t)
   await admin(
