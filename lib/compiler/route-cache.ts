@@ -1,5 +1,6 @@
 /** Compiles the lifetime and the key of a route's cached responses. Requests with different responses have different keys. */
 import { hash } from 'node:crypto'
+import type { CompiledCall } from '../connectors/types.js'
 import { setting, settingsIn } from '../expressions/environment.js'
 import { compileReader, type Reader, type TemplateContext } from '../expressions/reference.js'
 import { compilePieces, compileValue } from '../expressions/template.js'
@@ -23,10 +24,16 @@ export interface CacheContext {
   readonly pagination: Pagination
 }
 
+/** The compiled parts of a route that its cached responses depend on. */
+interface CachedParts {
+  readonly references: readonly Reference[]
+  readonly integrations: readonly { readonly call: Pick<CompiledCall, 'declared'> }[]
+}
+
 /** Compiles a route's `cache`; null for none, if it is disabled, and after faults. Disabled members are checked too. */
 export function compileCache (
   route: Route,
-  references: readonly Reference[],
+  { references, integrations }: CachedParts,
   pointer: string,
   { cache: document, pagination }: CacheContext,
   context: TemplateContext
@@ -45,7 +52,7 @@ export function compileCache (
   let print: string | undefined
   return {
     ttlMs: (cache.ttl ?? document.ttl) * 1000,
-    key: (scope, target) => (print ??= fingerprint(route, pagination, context)) + key(scope, target)
+    key: (scope, target) => (print ??= fingerprint(route, integrations, pagination, context)) + key(scope, target)
   }
 }
 
@@ -54,9 +61,12 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
     firebaseQueries.some(({ operation }) => operation !== 'get' && operation !== 'query')
 }
 
-/** Identifies the settings of a route's responses: a cache outlives the process, and would serve a field that the route now hides. */
-function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
-  const text = stringifyJson(route)
+/**
+ * Identifies the declarations and settings of a route's responses: a cache outlives the process, and would serve a field that the route
+ * or a connector now hides. Being a hash, it shows no credentials.
+ */
+function fingerprint (route: Route, integrations: CachedParts['integrations'], pagination: Pagination, { env }: TemplateContext): string {
+  const text = stringifyJson([route, ...integrations.map(({ call }) => call.declared)])
   const settings = settingsIn(text).map((name) => [name, setting(env, name)])
   return hash('sha256', stringifyJson([version, text, pagination, settings]), 'base64url').slice(0, 16)
 }

@@ -158,7 +158,7 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
   const workflow = readableBy(references, started)
   references.push(...workflowReferences(workflow))
   checkCached(route, integrations, pointer, faults)
-  const cache = compileCache(route, references, pointer, context, values)
+  const cache = compileCache(route, { references, integrations }, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)
   const webhook = compileWebhook(route, pointer, { ...settings, uses: ofPart })
   return {

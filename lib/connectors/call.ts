@@ -31,6 +31,7 @@ export function compileCall (
   return Object.freeze({
     connector: connector.name,
     action: declared.action,
+    declared: connector.declared,
     origin: connector.origin,
     method: method ?? '*',
     idempotent: definition.safe === true || (method !== null && idempotentMethods.has(method)),

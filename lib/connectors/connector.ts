@@ -14,6 +14,8 @@ import type { ConnectorDefinition } from './definition.js'
 
 export interface CompiledConnector {
   readonly name: string
+  /** Its part of the document. */
+  readonly declared: unknown
   readonly origin: 'platform' | 'tenant'
   /** The secrets that credentials, auth and address read. */
   readonly references: readonly Reference[]
@@ -88,6 +90,7 @@ export function builtInConnector (
   const ownedBy = (scope: Scope) => credentials?.ownedBy(scope) ?? false
   return {
     name,
+    declared,
     origin,
     references: credentials?.references ?? [],
     credentials,
@@ -128,6 +131,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
     : compileAuth(definition.name, definition.auth, `${pointer}/auth`, { ...inside, sources: secretSources, addresses, origin })
   return {
     name: definition.name,
+    declared: definition,
     origin,
     references: [...address.references, ...auth?.references ?? []],
     credentials: null,

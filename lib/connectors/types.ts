@@ -42,6 +42,8 @@ export interface CompiledCall {
   /** The connector's own name, never an alias. */
   readonly connector: string
   readonly action: string
+  /** The document's part about the connector: its custom integration, or the credentials of a built-in one. */
+  readonly declared: unknown
   /** The owner of the document with the connector and its credentials. */
   readonly origin: 'platform' | 'tenant'
   /** The method of the action; `*` if the params of each call set it. */

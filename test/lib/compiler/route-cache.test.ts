@@ -1,11 +1,14 @@
 import t from 'tap'
 import { type CacheTarget, compileCache, compileCacheKey } from '../../../lib/compiler/route-cache.js'
+import { compileConnectors, type ConnectorsDocument } from '../../../lib/connectors/index.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Reference, Scope } from '../../../lib/expressions/types.js'
 import { FaultList } from '../../../lib/schema/faults.js'
-import type { RouteCache } from '../../../lib/schema/route.js'
+import type { Integration } from '../../../lib/schema/integrations.js'
+import type { Route, RouteCache } from '../../../lib/schema/route.js'
 import { scopeTenant } from '../../helpers/scope-tenant.js'
+import { compile as compileRoute } from './routes.js'
 
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 
@@ -111,7 +114,7 @@ t.test('a setting that the route reads, in any spelling, belongs to the key', as
   const keyFor = (text: string, value: string) =>
     compileCache(
       { path: '/a', method: 'get', response: { text }, cache: { enabled: true } },
-      [],
+      { references: [], integrations: [] },
       '',
       { cache: { enabled: true, ttl: 60 }, pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 } },
       { ...context(), env: { MODE: value } }
@@ -120,6 +123,35 @@ t.test('a setting that the route reads, in any spelling, belongs to the key', as
     t.not(keyFor(text, 'old'), keyFor(text, 'new'), text)
     t.equal(keyFor(text, 'old'), keyFor(text, 'old'), text)
   }
+})
+
+t.test('the connector that a route calls, its credentials and their settings belong to the key', async (t) => {
+  const compiledKey = (integration: Integration, document: ConnectorsDocument, env: Readonly<Record<string, string>>): string => {
+    const connectors = compileConnectors(document, { origin: 'platform', env, faults: new FaultList() })
+    const route: Route = { path: '/a', method: 'get', cache: { enabled: true }, integrations: [integration] }
+    return String(compileRoute(route, { connectors, env }).cache?.key(noScope, list))
+  }
+  const keyOf = (document: ConnectorsDocument, env: Readonly<Record<string, string>>) => compiledKey({ type: 'crm', action: 'get' }, document, env)
+  const crm = { baseUrl: 'https://crm.example.com', auth: { type: 'bearer', token: '{{env.TOKEN}}' } } as const
+  const custom = (changes: object = {}, action: object = {}): ConnectorsDocument => ({
+    customIntegrations: [{ name: 'crm', ...crm, ...changes, actions: { get: { method: 'GET', path: '/user', ...action } } }]
+  })
+  const settings = { TOKEN: 'a', HOST: 'crm.example.com' }
+  const first = keyOf(custom(), settings)
+  t.equal(keyOf(custom(), settings), first)
+  t.not(keyOf(custom({}, { result: 'public' }), settings), first, 'the result of the action')
+  t.not(keyOf(custom({}, { path: '/v2/user' }), settings), first, 'its path')
+  t.not(keyOf(custom({ baseUrl: 'https://eu.example.com' }), settings), first, 'the address')
+  t.not(keyOf(custom({ auth: { type: 'bearer', token: 'b' } }), settings), first, 'the auth')
+  t.not(keyOf(custom(), { ...settings, TOKEN: 'secret-token' }), first, 'a setting that only the auth reads')
+  t.notMatch(keyOf(custom(), { ...settings, TOKEN: 'secret-token' }), /secret-token/)
+  t.equal(keyOf({ ...custom(), credentials: { codehost: { token: 'x' } } }, settings), first, 'a connector that the route does not call')
+
+  const issue: Integration = { type: 'codehost', action: 'getIssue', params: { owner: 'o', repo: 'r', number: 1 } }
+  const codehost = (token: string, env = {}) => compiledKey(issue, { credentials: { codehost: { token } } }, env)
+  t.not(codehost('a'), codehost('b'), 'credentials of a built-in connector')
+  t.not(codehost('{{env.TOKEN}}', { TOKEN: 'a' }), codehost('{{env.TOKEN}}', { TOKEN: 'b' }))
+  t.equal(codehost('{{env.TOKEN}}', settings), codehost('{{env.TOKEN}}', settings))
 })
 
 t.test('a long key is hashed', async (t) => {
