@@ -13,6 +13,8 @@ import type { RouteContext } from './route-context.js'
 import { methodOf, resultKey } from './route-parts.js'
 import { computedNames, type TransformedResult } from './transform.js'
 
+const none: ReadonlySet<string> = new Set()
+
 /** Compiles table queries first, then document queries; each can read the results of earlier queries. */
 export function compileQueries (route: Route, pointer: string, context: RouteContext, texts: TemplateContext) {
   const queries: RouteQuery[] = []
@@ -44,8 +46,8 @@ export function compileQueries (route: Route, pointer: string, context: RouteCon
     if (key === undefined || key.trim() === '') return
     // A query with faults keeps its key, so that references to its result are not reported too.
     if (results.has(key)) context.faults.add(at, `two queries have the result name "${key}": give one of them an \`alias\``)
-    const hidden = new Set([...first.excludeFields, ...excludeFields])
-    results.set(key, query === null ? unknownResult : { schema: () => queriedSchema([query]), hidden })
+    const excluded = new Set([...first.excludeFields, ...excludeFields])
+    results.set(key, query === null ? unknownResult : { schema: () => queriedSchema([query]), hidden: none, excluded })
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     const at = pointerTo(pointer, 'queries', index)
@@ -70,9 +72,19 @@ export function resultOf (route: Route, queries: readonly RouteQuery[], isComple
   return {
     several,
     names: namesOf(queries),
-    item: several || query.resultKind === 'deletion' ? unknownResult : { schema: () => query.record, hidden },
-    result: { schema: () => queriedSchema(queries), hidden }
+    item: several || query.resultKind === 'deletion' ? unknownResult : { schema: () => query.record, hidden, excluded: none },
+    result: { schema: () => queriedSchema(queries), hidden, excluded: none }
   }
+}
+
+/** The context of a route's response and transform: they may read excluded fields, because they show them only to callers who have them. */
+export function withExcluded (context: TemplateContext): TemplateContext {
+  if (context.results === undefined) return context
+  const results = new Map<string, KnownResult>()
+  for (const [key, { schema, hidden, excluded }] of context.results) {
+    results.set(key, { schema, hidden: new Set([...hidden, ...excluded]), excluded: none })
+  }
+  return { ...context, results }
 }
 
 /** The context of a response after the transform of its route: the results also have the computed fields. */
@@ -80,7 +92,7 @@ export function withComputed (context: TemplateContext, { transform }: Route): T
   if (transform === undefined || context.results === undefined) return context
   const computed = computedNames(transform)
   const results = new Map<string, KnownResult>()
-  for (const [key, { schema, hidden }] of context.results) results.set(key, { schema, hidden: new Set([...hidden, ...computed]) })
+  for (const [key, result] of context.results) results.set(key, { ...result, hidden: new Set([...result.hidden, ...computed]) })
   return { ...context, results }
 }
 

@@ -15,7 +15,7 @@ import type { Route } from '../schema/route.js'
 import { type CompiledFile, compileFiles } from './files.js'
 import { type CompiledIntegration, compileIntegrations, integrationKeys } from './integrations.js'
 import { compileLocation, type RecordLocation, type RowPaths } from './location.js'
-import { compileQueries, countQueries, resultOf, withComputed } from './queries.js'
+import { compileQueries, countQueries, resultOf, withComputed, withExcluded } from './queries.js'
 import { type CompiledRouteMessage, compileRouteMessage } from './realtime.js'
 import { type CompiledRequest, compileRequest } from './request.js'
 import { type CompiledResourceLimit, compileResourceLimit } from './resource-limit.js'
@@ -136,7 +136,7 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
     bulk: takesArrays(route),
     form: files !== null
   })
-  const responseContext = responseContextOf(values, route, started)
+  const responseContext = withExcluded(responseContextOf(values, route, started))
   const transform = route.transform === undefined
     ? null
     : compileTransform(route.transform, `${pointer}/transform`, responseContext, resultOf(route, queries, isComplete))

@@ -113,8 +113,8 @@ function checkMembers (
       faults.add(at, `\`item.${name}\`: no record of this route has a field "${name}"`, nearest(name, known))
       continue
     }
-    const { schema, hidden } = local === 'item' ? item : result
-    const unknown = unknownMember(path, { schema, hidden: new Set([...hidden, ...computed]) })
+    const read = local === 'item' ? item : result
+    const unknown = unknownMember(path, { ...read, hidden: new Set([...read.hidden, ...computed]) })
     if (unknown !== undefined) faults.add(at, `\`${local}.${path.join('.')}\`: ${unknown.reason}`, unknown.suggestion)
   }
 }

@@ -8,9 +8,13 @@ export interface KnownResult {
   readonly schema: () => JsonSchema
   /** Fields that a value may have although the schema omits them: those of callers with full access, and computed ones. */
   readonly hidden: ReadonlySet<string>
+  /** Fields that only callers with full access have, at a place where the value must not depend on the caller. */
+  readonly excluded: ReadonlySet<string>
 }
 
-export const unknownResult: KnownResult = Object.freeze({ schema: () => ({}), hidden: new Set<string>() })
+const none: ReadonlySet<string> = new Set()
+
+export const unknownResult: KnownResult = Object.freeze({ schema: () => ({}), hidden: none, excluded: none })
 
 /** A member that no value of the result has. */
 interface Unknown {
@@ -21,10 +25,13 @@ interface Unknown {
 const mostListed = 8 // names in a message
 
 /** The fault of a path into a result; undefined if a value of the result may have the path. */
-export function unknownMember (path: readonly (string | number)[], { schema, hidden }: KnownResult): Unknown | undefined {
+export function unknownMember (path: readonly (string | number)[], { schema, hidden, excluded }: KnownResult): Unknown | undefined {
   if (path.length === 0) return undefined
   let forms = formsOf(schema())
   for (const name of path) {
+    if (excluded.has(String(name)) && forms.some(isObject) && forms.every((form) => memberOf(form, name) === undefined)) {
+      return { reason: excludedReason(name), suggestion: undefined }
+    }
     if (!forms.every(isDescribed) || hidden.has(String(name))) return undefined
     const next = forms.flatMap((form) => formsOf(memberOf(form, name)))
     if (next.length === 0) {
@@ -39,6 +46,15 @@ export function unknownMember (path: readonly (string | number)[], { schema, hid
 function reasonOf (name: string | number, known: readonly string[]): string {
   if (known.length === 0) return `a list has no member "${name}": write the index of an item, such as \`[0]\``
   return `the result has no member "${name}" there: expected one of ${listed(known, mostListed)}`
+}
+
+function excludedReason (name: string | number): string {
+  return `callers without full access have no "${name}" here, because of \`excludeFields\`: omit it by \`response\` instead`
+}
+
+/** An object with known members, or a document. `excludeFields` leaves the values of JSON columns as they are. */
+function isObject ({ properties, additionalProperties }: JsonSchema): boolean {
+  return isRecord(properties) || additionalProperties === true
 }
 
 /** The schemas of which a value has one. */

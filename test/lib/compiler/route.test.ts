@@ -1,5 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { test } from 'tap'
+import { compileConnectors } from '../../../lib/connectors/index.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import type { Query } from '../../../lib/schema/query.js'
 import type { Route } from '../../../lib/schema/route.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
 import { catalogueOf, table } from '../queries/tables.js'
@@ -112,6 +115,59 @@ test('a template that reads a member which no result has is a fault with the nea
   for (const path of ['id', 'data[0].id']) {
     t.strictSame(faultsOf({ path: '/a', method: 'post', queries: created, response: { x: `{{results.articles.${path}}}` } }), [], path)
   }
+})
+
+test('a template of a later query, condition, call or message that reads an excluded field of a result is a fault', async (t) => {
+  const reason = (name: string) => `callers without full access have no "${name}" here, because of \`excludeFields\`: omit it by \`response\` instead`
+  const select = 'id, title, meta, author:authors(name)'
+  const one: Query = { table: 'articles', operation: 'select', alias: 'one', id: '{{params.id}}', select }
+  const page: Query = { table: 'articles', operation: 'select', alias: 'page', select, excludeFields: ['title'] }
+  const route = (changes: Partial<Route>): Route => ({ path: '/a/:id', method: 'post', excludeFields: ['name'], ...changes })
+  const filtered = (value: string): Query => ({ table: 'articles', operation: 'select', alias: 'found', filters: [{ column: 'title', value }] })
+  const connectors = compileConnectors({}, { origin: 'platform', env: {}, faults: new FaultList() })
+  const call = { type: 'http', action: 'request' }
+  const cases: [Partial<Route>, string, string][] = [
+    [{ queries: [one, filtered('{{results.one.author.name}}')] }, '/queries/1/filters/0/value: `results.one.author.name`', 'name'],
+    [{ queries: [page, filtered('{{results.page.data[0].title || 1}}')] }, '/queries/1/filters/0/value: `results.page.data.0.title`', 'title'],
+    [
+      { queries: [{ ...one, excludeFields: ['title'] }, { table: 'articles', operation: 'insert', data: { title: 'of {{results.one.title}}' } }] },
+      '/queries/1/data/title: `results.one.title`',
+      'title'
+    ],
+    [
+      { queries: [one], integrations: [{ ...call, params: { url: 'https://example.com', query: { a: '{{results.one.author.name}}' } } }] },
+      '/integrations/0/params/query/a: `results.one.author.name`',
+      'name'
+    ],
+    [
+      { queries: [page], integrations: [{ ...call, params: { url: 'https://example.com' }, condition: 'results.page.data[0].title == "x"' }] },
+      '/integrations/0/condition: `results.page.data.0.title`',
+      'title'
+    ],
+    [{ queries: [page], realtime: { room: 'a', data: '{{results.page.data[0].title}}' } }, '/realtime/data: `results.page.data.0.title`', 'title'],
+    [
+      {
+        firebaseQueries: [
+          { collection: 'notes', operation: 'get', docId: '{{params.id}}', alias: 'note', excludeFields: ['owner'] },
+          { collection: 'copies', operation: 'create', data: { owner: '{{results.note.owner}}' } }
+        ],
+        excludeFields: []
+      },
+      '/firebaseQueries/1/data/owner: `results.note.owner`',
+      'owner'
+    ]
+  ]
+  for (const [changes, at, name] of cases) {
+    const faults = faultsOf(route(changes), { connectors })
+    t.strictSame(faults.map((fault) => fault.replace('[0]', '.0')), [`/routes/0${at}: ${reason(name)}`], at)
+  }
+
+  const shown = { response: { a: '{{results.one.author.name}}', b: '{{results.page.data[0].title}}' } }
+  t.strictSame(faultsOf(route({ queries: [one, page], ...shown })), [], '`response` may read them')
+  t.strictSame(faultsOf(route({ queries: [one, page], transform: { fields: { x: 'result.page.data[0].title' } } })), [], '`transform` too')
+  const meta = { ...one, excludeFields: ['title'] }
+  t.strictSame(faultsOf(route({ queries: [meta, filtered('{{results.one.meta.title}}')] })), [], 'a member within a JSON column is not excluded')
+  t.strictSame(faultsOf(route({ queries: [one, { table: 'articles', operation: 'insert', data: { meta: '{{results.one}}' } }] })), [], 'a whole result')
 })
 
 test('a computed field that reads a member which no result has is a fault', async (t) => {
