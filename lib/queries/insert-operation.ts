@@ -52,6 +52,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   })
   const { columns: fixed, references, inputPointers } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(subject) : undefined
+  if (input !== undefined && conflict !== undefined) checkSent(conflict, input, fixed, subject)
   if (input === undefined || context.faults.faults.length > before) return undefined
 
   const parts: InsertParts = { subject, input, fixed, conflict }
@@ -171,6 +172,22 @@ function conflictColumns ({ query: { onConflict: named }, table, pointer, contex
     )
   }
   return key
+}
+
+/** Without a value of its key, an upsert would insert a new row each time. */
+function checkSent (
+  conflict: readonly string[],
+  { isDropped }: WriteInput,
+  fixed: readonly FixedColumn[],
+  { query, pointer, context }: Subject
+): void {
+  for (const name of conflict) {
+    if (name === tenantColumn || !isDropped(name) || fixed.some(({ column }) => column.name === name)) continue
+    context.faults.add(
+      query.onConflict === undefined ? pointer : pointerTo(pointer, 'onConflict'),
+      `the upsert finds its row by "${name}", whose value \`excludeFields\` removes from requests: set "${name}" in \`filters\`, or omit it by \`response\` instead`
+    )
+  }
 }
 
 /** Whether any row has a value, for each column. */

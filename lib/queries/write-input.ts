@@ -54,6 +54,8 @@ export interface WriteInput {
   readonly read: (scope: Scope) => { readonly rows: readonly InputRow[], readonly many: boolean }
   /** The whole input is read from the request. */
   readonly dynamic: boolean
+  /** The request sets the column, except for callers without full access: their value is removed. */
+  readonly isDropped: (column: string) => boolean
 }
 
 export const maxRows = 1000
@@ -143,7 +145,8 @@ function configuredInput (
     path: '',
     inputPointers: new Map(members.filter(({ place }) => place !== '').map(({ name, place }) => [name, place])),
     read,
-    dynamic: false
+    dynamic: false,
+    isDropped: (column) => members.some(({ name, excluded }) => excluded && name === column)
   }
 }
 
@@ -217,7 +220,8 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
       if (given.length > maxRows) throw invalidInput(path, `must contain at most ${maxRows} records`, 'maxItems')
       return { rows: given.map((row, index) => readRow(row, pointerTo(path, index), scope)), many: true }
     },
-    dynamic: true
+    dynamic: true,
+    isDropped: (column) => excludes && excluded.has(column)
   }
 }
 

@@ -232,6 +232,33 @@ test('a query that contradicts the database or itself is reported with its place
   for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
 })
 
+test('an upsert cannot find its row by a column that callers without full access cannot send', t => {
+  const bySlug: Query = { table: 'articles', operation: 'upsert', onConflict: ['slug'], excludeFields: ['slug'] }
+  const upsert = (more: Partial<Query>): Query => ({ ...bySlug, ...more })
+  const reason = (name: string) =>
+    `the upsert finds its row by "${name}", whose value \`excludeFields\` removes from requests: set "${name}" in \`filters\`, or omit it by \`response\` instead`
+  const refused: Partial<Query>[] = [
+    {},
+    { onConflict: ['tenant_id', 'slug'] },
+    { data: '{{body}}' },
+    { data: { slug: '{{body.slug}}' } },
+    { data: { slug: '{{body.title}}' }, excludeFields: ['title'] }
+  ]
+  for (const more of refused) t.strictSame(faultsOf(upsert(more)), [`/q/onConflict: ${reason('slug')}`], JSON.stringify(more))
+  const byKey: Query = { table: 'labels', operation: 'upsert', excludeFields: ['id'] }
+  t.strictSame(faultsOf(byKey), [`/q: ${reason('id')}`], 'the primary key')
+
+  const accepted: Partial<Query>[] = [
+    { filters: [{ column: 'slug', value: '{{body.slug}}' }] },
+    { data: { slug: '{{params.slug}}', title: '{{body.title}}' } },
+    { data: { slug: 'fixed' } },
+    { excludeFields: ['title'] }
+  ]
+  for (const more of accepted) t.strictSame(faultsOf(upsert(more)), [], JSON.stringify(more))
+  t.strictSame(faultsOf({ ...byKey, id: '{{params.id}}' }), [], 'the path sets the key')
+  t.end()
+})
+
 test('orders that callers choose and pages that follow a cursor are validated', t => {
   const by = (from: string, ...allow: string[]): Query => select({ orderBy: { from, allow } })
   const page = (more: Partial<Query>): Query => select({ pagination: 'cursor', ...more })
