@@ -29,6 +29,7 @@ export async function openFirestore (
   const values = createValues(sdk, client, shared)
   return createFirestore({
     FieldPath: sdk.FieldPath,
+    FieldValue: sdk.FieldValue,
     client,
     values,
     reader: createReader(sdk, client, values),

@@ -14,6 +14,7 @@ const maxDocumentBytes = 1_048_576 // Firestore's limit
 
 export interface SessionParts {
   readonly FieldPath: typeof Sdk.FieldPath
+  readonly FieldValue: typeof Sdk.FieldValue
   readonly client: Sdk.Firestore
   readonly values: Values
   readonly reader: Reader
@@ -51,7 +52,7 @@ export class TransactionSession implements DocumentSession {
   }
 
   async text (operation: DocumentOperation): Promise<string | null> {
-    const { values } = this.#parts
+    const { values, FieldValue } = this.#parts
     const { place, shape } = operation
     if (operation.kind === 'query') return this.#page(operation)
     if (operation.kind === 'create') return this.#create(operation)
@@ -69,8 +70,18 @@ export class TransactionSession implements DocumentSession {
         this.#write(path, null, (transaction) => transaction.delete(reference))
         return '{"success":true}'
       case 'set': {
-        const { fields } = operation
-        this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(fields, place)))
+        const { kept } = operation
+        const before = kept === undefined ? null : await this.#read(path, place)
+        const staying = Object.entries(before ?? {}).filter(([name]) => kept?.includes(name) && !Object.hasOwn(operation.fields, name))
+        const fields = { ...Object.fromEntries(staying), ...operation.fields }
+        const encoded = values.encode(operation.fields, place)
+        if (before === null || staying.length === 0) {
+          this.#write(path, fields, (transaction) => transaction.set(reference, encoded))
+          return textOf({ id, fields }, shape)
+        }
+        const removed = Object.keys(before).filter((name) => !Object.hasOwn(fields, name))
+        const changes = { ...Object.fromEntries(removed.map((name) => [name, FieldValue.delete()])), ...encoded }
+        this.#write(path, fields, (transaction) => transaction.set(reference, changes, this.#only(Object.keys(changes))))
         return textOf({ id, fields }, shape)
       }
       case 'update':
@@ -80,12 +91,15 @@ export class TransactionSession implements DocumentSession {
         const fields = { ...before, ...operation.fields }
         const changes = Object.keys(operation.fields)
         if (before !== null && changes.length === 0) return textOf({ id, fields }, shape)
-        // Only these: fields of other programs need not have a form in JSON.
-        const how = changes.length === 0 ? { merge: true } : { mergeFields: changes.map((name) => new this.#parts.FieldPath(name)) }
-        this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(operation.fields, place), how))
+        this.#write(path, fields, (transaction) => transaction.set(reference, values.encode(operation.fields, place), this.#only(changes)))
         return textOf({ id, fields }, shape)
       }
     }
+  }
+
+  /** Writes only these fields: fields of other programs need not have a form in JSON. */
+  #only (names: readonly string[]): Sdk.SetOptions {
+    return names.length === 0 ? { merge: true } : { mergeFields: names.map((name) => new this.#parts.FieldPath(name)) }
   }
 
   #create ({ place, shape, id, isNew = id === null, documents, many }: Creation): string {

@@ -47,6 +47,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         return data === undefined ? null : textOf({ id, fields: values.decode(data, place) }, shape)
       }
       case 'set':
+        if (operation.kept !== undefined) return inTransaction((session) => session.text(operation), progress)
         progress.hasSent = true
         await reference.set(values.encode(operation.fields, place))
         return textOf({ id, fields: operation.fields }, shape)

@@ -83,7 +83,13 @@ export type DocumentOperation =
   | PageOperation
   | One & { readonly kind: 'get' | 'delete' }
   | Creation
-  | One & { readonly kind: 'set' | 'merge' | 'update', readonly fields: Fields }
+  | One & { readonly kind: 'merge' | 'update', readonly fields: Fields }
+  | One & {
+    readonly kind: 'set'
+    readonly fields: Fields
+    /** Fields of an existing document that stay unless `fields` has them. Default: none. */
+    readonly kept?: readonly string[]
+  }
 
 /** The operations of one request, single or in a transaction. */
 export interface DocumentSession {

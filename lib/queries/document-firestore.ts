@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Scope } from '../expressions/types.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
-import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
+import type { OrderKey, Shape } from '../firestore/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery, Filter } from '../schema/query.js'
@@ -141,7 +141,7 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, { faults 
 
 function bindWrite (
   { operation, merge = false }: DocumentQuery,
-  { id: documentId }: DocumentParts,
+  { id: documentId, kept }: DocumentParts,
   input: DocumentInput,
   common: { place: CollectionPlace, shape: Shape },
   scope: Scope
@@ -165,6 +165,9 @@ function bindWrite (
     return { operation: { ...common, kind: 'create', id, isNew, documents, many }, resultKind: many ? 'records' : 'record' }
   }
   const [fields = {}] = documents
-  const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'
-  return { operation: { ...common, kind, id, fields }, resultKind: 'record' }
+  if (operation === 'update' || merge) {
+    return { operation: { ...common, kind: operation === 'update' ? 'update' : 'merge', id, fields }, resultKind: 'record' }
+  }
+  const keeps = kept.length > 0 && !scope.fullAccess
+  return { operation: { ...common, kind: 'set', id, fields, ...keeps && { kept } }, resultKind: 'record' }
 }

@@ -52,6 +52,8 @@ export interface DocumentParts {
   readonly select: readonly string[] | null
   /** Omitted unless the caller has full access; includes the fields that are always omitted. */
   readonly excluded: readonly string[]
+  /** Kept by `set` of a caller without full access: the fields of `excludeFields`. */
+  readonly kept: readonly string[]
   /** Omitted for every caller: the fields that the route writes from secrets. */
   readonly withheld: readonly string[]
   readonly order: RowOrder

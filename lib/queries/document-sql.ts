@@ -171,18 +171,20 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, i
 /** The treatment of an existing document. */
 type Conflict = 'refused' | 'replaced' | 'merged'
 
-const onConflict = {
-  refused: '',
-  replaced: ' on conflict (tenant_id, collection, id) do update set data = excluded.data, updated_at = now()',
-  merged: ' on conflict (tenant_id, collection, id) do update set data = d.data || excluded.data, updated_at = now()'
-} as const satisfies Record<Conflict, string>
+function onConflict (conflict: Conflict, { kept }: Parts, draft: Draft): string {
+  if (conflict === 'refused') return ''
+  const stays = conflict === 'merged'
+    ? 'd.data || '
+    : kept.length > 0 && !draft.has(hasFullAccess) ? `${selectedOf('d.data', draft.add(listBinder(kept), 'text[]'))} || ` : ''
+  return ` on conflict (tenant_id, collection, id) do update set data = ${stays}excluded.data, updated_at = now()`
+}
 
 function writeInsert (parts: Parts, withId: boolean, conflict: Conflict, draft: Draft, events: boolean): string {
   const [tenant, collection] = tenantAndCollection(parts, draft)
   const id = withId && parts.id !== undefined ? draft.add(parts.id.read, 'text') : 'gen_random_uuid()::text'
   const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${
     draft.add(bindJson, 'jsonb')
-  })${onConflict[conflict]}`
+  })${onConflict(conflict, parts, draft)}`
   return selectWritten(insert, parts, draft, events && (conflict === 'refused' ? 'created' : setKind))
 }
 

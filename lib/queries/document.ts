@@ -43,6 +43,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     cursors,
     collection: collection ?? '',
     id,
+    kept: excluded,
     withheld,
     page: compilePage(query, pointer, context)
   }

@@ -60,6 +60,15 @@ export const documentRoutes: readonly Route[] = [
   one('get', '/discreet/:id', { operation: 'get', docId }, { excludeFields: ['secret'] }),
   one('get', '/discreet', { operation: 'query', excludeFields: ['secret'], filters: [{ column: 'kind', value: 'secret' }] }),
   one('put', '/discreet/:id', { operation: 'set', docId }, { excludeFields: ['secret'] }),
+  {
+    path: '/discreet/:id',
+    method: 'post',
+    excludeFields: ['secret'],
+    firebaseQueries: [
+      { collection: 'notes', operation: 'set', docId, data: {}, alias: 'first' },
+      { collection: 'notes', operation: 'set', docId, alias: 'second' }
+    ]
+  },
   ...Object.entries(filtered).map(([path, filters]) => one('get', path, { operation: 'query', filters, limit: 50 })),
   {
     path: '/copy/:id',

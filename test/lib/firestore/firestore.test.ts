@@ -1,5 +1,5 @@
 /** Behaviour that only Firestore has: shared collections, indexes, contention, and unsupported queries. */
-import { Transaction } from '@google-cloud/firestore'
+import { FieldPath, FieldValue, Transaction } from '@google-cloud/firestore'
 import { test } from 'tap'
 import { translate } from '../../../lib/firestore/failures.js'
 import { openFirestore } from '../../../lib/firestore/open.js'
@@ -323,4 +323,27 @@ test('a tenant runs ten operations at a time, and delays no other tenant', async
   release()
   t.match(new Set((await results).map(({ status }) => status)), new Set(['fulfilled']))
   t.equal(await read('a'), null)
+})
+
+test('set keeps the named fields of a document and removes the others in one commit', async (t) => {
+  const { emulatorHost, projectId } = await firestoreServer(t)
+  const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 1000 })
+  t.teardown(() => store.close())
+  const place = placeOf(tenantRef('a'), 'notes', false)
+  const set = { kind: 'set', place, shape, id: 'n' } as const
+  const sets = t.capture(Transaction.prototype, 'set', Transaction.prototype.set)
+  const sent = () => sets().map(({ args }) => args.slice(1))
+  const kept = ['secret', 'absent']
+
+  t.equal(await store.text({ ...set, fields: { old: 1, secret: 2 }, kept }), '{"old":1,"secret":2,"id":"n"}')
+  t.same(sent(), [[{ old: 1, secret: 2 }]], 'a new document')
+  t.equal(await store.text({ ...set, fields: { new: 3 }, kept }), '{"secret":2,"new":3,"id":"n"}')
+  t.same(sent(), [[{ old: FieldValue.delete(), new: 3 }, { mergeFields: [new FieldPath('old'), new FieldPath('new')] }]])
+  const read = JSON.parse(await store.text({ ...set, kind: 'get' }) ?? '{}')
+  t.match(read, { secret: 2, new: 3 })
+  const texts = await store.transaction(place.owner, async (session) => [
+    await session.text({ ...set, fields: {}, kept: ['new'] }),
+    await session.text({ ...set, fields: { secret: 4 }, kept: ['secret'] })
+  ])
+  t.same(texts, ['{"new":3,"id":"n"}', '{"secret":4,"id":"n"}'], 'the second one reads the result of the first')
 })

@@ -5,6 +5,7 @@ import { firestoreServer } from '../../helpers/firestore.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { needsGoogle } from '../../helpers/skips.js'
+import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { cursors } from './checks/cursors.js'
 import { reads } from './checks/reads.js'
@@ -38,7 +39,11 @@ for (const [name, open] of Object.entries(stores)) {
   test(name, async (t) => {
     const { database, hasGaps } = await open(t)
     const app = await testServer(t, storesDocument(database), { tenants: ['a', 'b'] })
-    const callers = { a: caller(t, app, { tenant: 'a' }), b: caller(t, app, { tenant: 'b' }) }
+    const callers = {
+      a: caller(t, app, { tenant: 'a' }),
+      b: caller(t, app, { tenant: 'b' }),
+      admin: caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'a' }) })
+    }
     let count = 0
     for (const [title, { gap, run }] of Object.entries(checks)) {
       const isSkipped = hasGaps && gap !== undefined

@@ -139,5 +139,18 @@ onEachEngine(notes, {
       { id: 's', a: 3, c: 4 }
     )
     t.strictSame(await library.sql("select data from tenantry.documents where id = 's'"), [{ data: { a: 3, c: 4, secret: 'fixed' } }])
+  },
+
+  'set by a caller without full access keeps the excluded fields that it does not write': async (t, library) => {
+    const changes = { excludeFields: ['secret', 'note'] }
+    const set: DocumentQuery = { collection: 'notes', operation: 'set', docId: 's' }
+    const stored = () => library.sql("select data from tenantry.documents where id = 's'")
+    await library.runDocument(set, { body: { a: 1, secret: { deep: [2] } }, fullAccess: true }, changes)
+    t.strictSame(await library.runDocument(set, { body: { b: 2, secret: 9 } }, changes), { id: 's', b: 2 })
+    t.strictSame(await stored(), [{ data: { b: 2, secret: { deep: [2] } } }])
+    await library.runDocument({ ...set, data: { c: 3, secret: 'fixed' } }, {}, changes)
+    t.strictSame(await stored(), [{ data: { c: 3, secret: 'fixed' } }], 'a value of the route counts')
+    await library.runDocument(set, { body: { d: 4 }, fullAccess: true }, changes)
+    t.strictSame(await stored(), [{ data: { d: 4 } }], 'an administrator replaces all fields')
   }
 })

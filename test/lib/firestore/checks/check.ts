@@ -18,6 +18,8 @@ export type Gap =
 export interface Callers {
   readonly a: Ask
   readonly b: Ask
+  /** An administrator of tenant `a`, with full access. */
+  readonly admin: Ask
 }
 
 export interface Check {

@@ -67,5 +67,32 @@ export const writes: Readonly<Record<string, Check>> = {
       t.same(await bodyOf(a('GET /notes/empty')), [200, { id: 'empty' }])
       for (const id of ['m', 'empty']) await a(`DELETE /notes/${id}`)
     }
+  },
+
+  'keeps excluded fields when a caller without full access replaces the document': {
+    gap: 'set replaces',
+    async run (t, { a, admin }) {
+      t.same(await bodyOf(admin('PUT /discreet/kept', { body: { kind: 'x', old: 1, secret: { a: [1] } } })), [200, {
+        id: 'kept',
+        kind: 'x',
+        old: 1,
+        secret: { a: [1] }
+      }])
+      t.same(await bodyOf(a('PUT /discreet/kept', { body: { kind: 'y', 'odd.name': 2, secret: 'mine' } })), [200, {
+        id: 'kept',
+        kind: 'y',
+        'odd.name': 2
+      }])
+      t.same(await bodyOf(a('GET /notes/kept')), [200, { id: 'kept', kind: 'y', 'odd.name': 2, secret: { a: [1] } }])
+      t.same(await bodyOf(a('PUT /discreet/kept', { body: {} })), [200, { id: 'kept' }])
+      t.same(await bodyOf(a('PUT /discreet/kept', { body: {} })), [200, { id: 'kept' }])
+      t.same(await bodyOf(a('GET /notes/kept')), [200, { id: 'kept', secret: { a: [1] } }])
+      t.same(await bodyOf(a('POST /discreet/kept', { body: { kind: 'z' } })), [200, { first: { id: 'kept' }, second: { id: 'kept', kind: 'z' } }])
+      t.same(await bodyOf(a('GET /notes/kept')), [200, { id: 'kept', kind: 'z', secret: { a: [1] } }])
+      await a('DELETE /notes/kept')
+      t.same(await bodyOf(a('PUT /discreet/kept', { body: { kind: 'new' } })), [200, { id: 'kept', kind: 'new' }])
+      t.same(await bodyOf(a('GET /notes/kept')), [200, { id: 'kept', kind: 'new' }])
+      await a('DELETE /notes/kept')
+    }
   }
 }
