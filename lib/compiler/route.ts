@@ -7,6 +7,7 @@ import { optionalSecretsOf, secretKeysOf, type TemplateContext } from '../expres
 import { PartUses } from '../expressions/secret-uses.js'
 import type { Reference } from '../expressions/types.js'
 import type { RouteQuery } from '../queries/compiled-query.js'
+import { faultOfExcluded } from '../queries/document-parts.js'
 import { unique } from '../queries/table-use.js'
 import { checkBounds, withBoundedFaults } from '../queries/tenant-limits.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
@@ -286,11 +287,14 @@ function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
 
 /** Without this check, a misspelled field would not be excluded. */
 function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
-  if (excludeFields.length === 0 || queries.some(({ fields }) => fields === null)) return
+  if (excludeFields.length === 0) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
+  const hasDocuments = queries.some(({ fields }) => fields === null)
   for (const [index, name] of excludeFields.entries()) {
-    if (!known.has(name)) {
-      faults.add(pointerTo(pointer, 'excludeFields', index), `no query of this route has a field "${name}"`, nearest(name, known))
-    }
+    if (known.has(name)) continue
+    const at = pointerTo(pointer, 'excludeFields', index)
+    const fault = faultOfExcluded(name)
+    if (!hasDocuments) faults.add(at, `no query of this route has a field "${name}"`, nearest(name, known))
+    else if (fault !== undefined) faults.add(at, fault)
   }
 }

@@ -95,6 +95,11 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
   return names.filter((name) => name !== 'id')
 }
 
+/** The fault of a name in `excludeFields`: a path would exclude nothing. */
+export function faultOfExcluded (name: string): string | undefined {
+  return fieldName.test(name) ? undefined : `"${name}" is not a valid field: expected the name of a top-level field of the documents`
+}
+
 type Fields = Readonly<Record<string, unknown>>
 
 /** The documents in one request. */

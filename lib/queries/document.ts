@@ -7,7 +7,7 @@ import { type QueryContext, uniqueReferences } from './context.js'
 import { cursorParameters } from './cursor-pages.js'
 import { compileDocumentCursors, compileDocumentOrder } from './document-cursor.js'
 import { compileOnFirestore } from './document-firestore.js'
-import { checkMembers, compileDocumentInput, compileId, type DocumentParts, resultKinds, selectOf } from './document-parts.js'
+import { checkMembers, compileDocumentInput, compileId, type DocumentParts, faultOfExcluded, resultKinds, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
 import { compilePage } from './page.js'
 import { documentInput } from './record-schema.js'
@@ -26,6 +26,10 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const { operation, collection } = query
   checkMembers(query, pointer, context)
   checkCollection(query, pointer, context)
+  for (const [index, name] of (query.excludeFields ?? []).entries()) {
+    const fault = faultOfExcluded(name)
+    if (fault !== undefined) faults.add(pointerTo(pointer, 'excludeFields', index), fault)
+  }
   const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]
   const withheld = [...context.withheld?.fields.get(collection ?? '') ?? []]
   const id = query.docId === undefined

@@ -217,6 +217,23 @@ test('a route is validated against the tables it is compiled with', async (t) =>
   t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries have the result name "articles"/])
 })
 
+test('excludeFields of documents names fields at the top level', async (t) => {
+  const expected = 'expected the name of a top-level field of the documents'
+  const docs: NonNullable<Route['firebaseQueries']>[number] = { collection: 'docs', operation: 'query' }
+  const of = (more: Partial<Route>): string[] => faultsOf({ path: '/docs', method: 'get', firebaseQueries: [docs], ...more })
+  t.same(of({ firebaseQueries: [{ ...docs, excludeFields: ['owner', 'owner.ssn', 'a-b', ''] }] }), [
+    `/routes/0/firebaseQueries/0/excludeFields/1: "owner.ssn" is not a valid field: ${expected}`,
+    `/routes/0/firebaseQueries/0/excludeFields/3: "" is not a valid field: ${expected}`
+  ])
+  t.same(of({ excludeFields: ['id', 'owner.ssn'] }), [`/routes/0/excludeFields/1: "owner.ssn" is not a valid field: ${expected}`])
+  const mixed = { firebaseQueries: [docs], queries: [{ table: 'notes', operation: 'select' } as const] }
+  const catalogue = catalogueOf(table('notes', ['id integer!', 'text text']))
+  t.same(faultsOf({ path: '/both', method: 'get', ...mixed, excludeFields: ['owner', 'id'] }, { catalogue }), [])
+  t.same(faultsOf({ path: '/both', method: 'get', ...mixed, excludeFields: ['owner.ssn'] }, { catalogue }), [
+    `/routes/0/excludeFields/0: "owner.ssn" is not a valid field: ${expected}`
+  ])
+})
+
 test('a template that reads a field which the request rules do not allow is a fault with the nearest name', async (t) => {
   const writing = (data: unknown, request: Route['request']): Route => ({
     path: '/articles',
