@@ -60,6 +60,11 @@ export function tenantOfLife (life: TenantLife): TenantId {
   return tenantIdOf(life.slice(0, life.indexOf(' ')))
 }
 
+/** The creation time of the tenant, in milliseconds since 1970. */
+export function startOfLife (life: TenantLife): number {
+  return Number(life.slice(life.indexOf(' ') + 1))
+}
+
 /** The tenant, or the platform for a request without a tenant: such a request reads and writes the platform's data. */
 export function tenantOrPlatform (tenant: { readonly id: string } | null | undefined): Owner {
   return tenant === null || tenant === undefined ? platformRef : tenantRef(tenant.id)

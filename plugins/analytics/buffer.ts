@@ -4,7 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { TenantryError } from '../../lib/errors.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { platformRef, type TenantLife } from '../../lib/identity/tenant-ref.js'
 import { hourMs } from '../../lib/time/spans.js'
 import { bucketOf, type Line, otherRoutes, RouteLines } from './lines.js'
 
@@ -14,10 +14,12 @@ const maxBatch = 1000 // sums in a statement
 const [shortestPause, longestPause] = [1000, 30_000] // ms after a failure
 const maxRefusals = 3 // times that a reachable database may refuse a batch
 
+/** A tenant, apart from earlier and later ones of its id; empty for requests without a tenant. */
+export type CountedTenant = TenantLife | typeof platformRef
+
 /** Requests of one tenant and line in one hour. */
 export interface Sum {
-  /** Empty for requests without a tenant. */
-  readonly tenant: Owner
+  readonly tenant: CountedTenant
   readonly line: Line
   /** The number of requests in each bucket of the histogram. */
   readonly buckets: ReadonlyMap<number, number>
@@ -54,8 +56,8 @@ const others = new RouteLines(otherRoutes)
 
 export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }: BufferOptions) {
   /** By hour and tenant. */
-  const hours = new Map<number, Map<Owner, Sums>>()
-  let current = new Map<Owner, Sums>()
+  const hours = new Map<number, Map<CountedTenant, Sums>>()
+  let current = new Map<CountedTenant, Sums>()
   let start = Number.NaN
   /** Sums that wait. */
   let size = 0
@@ -79,12 +81,12 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   /** The hour has changed. */
   function turnTo (at: number): void {
     start = Math.floor(at / hourMs) * hourMs
-    current = hours.get(start) ?? new Map<Owner, Sums>()
+    current = hours.get(start) ?? new Map<CountedTenant, Sums>()
     hours.set(start, current)
   }
 
   /** The histogram of a new line, or of its tenant's other lines; undefined without room. */
-  function added (tenant: Owner, line: Line): Buckets | undefined {
+  function added (tenant: CountedTenant, line: Line): Buckets | undefined {
     const sums = current.get(tenant) ?? new Map<string, { line: Line, buckets: Buckets }>()
     const kept = tenant !== platformRef && sums.size >= maxOfTenant ? others.of(line.method, line.status) : line
     const known = sums.get(kept.key)
@@ -191,8 +193,8 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   }
 
   return {
-    /** The tenant is empty for a request without one; `ms` is its duration. */
-    count (tenant: Owner, line: Line, ms: number): void {
+    /** `ms`: the duration of the request. */
+    count (tenant: CountedTenant, line: Line, ms: number): void {
       const at = now()
       if (!(at >= start && at < start + hourMs)) turnTo(at)
       const buckets = current.get(tenant)?.get(line.key)?.buckets ?? added(tenant, line)

@@ -3,7 +3,7 @@
  * that are registered after it, and those of unknown paths. It stores no body, query string, id or address.
  */
 import type { FastifyRequest } from 'fastify'
-import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, membersOf } from '../../lib/plugin/options.js'
@@ -118,7 +118,7 @@ export default definePlugin<AnalyticsOptions>({
     whenEnded(app, (request, reply, ms) => {
       const lines = linesFor(request)
       // A rate limit may set any status: its refusals are never errors of the server.
-      if (lines !== undefined) buffer.count(tenantOrPlatform(request.tenant), lines.of(request.method, endStatusOf(request, reply)), ms)
+      if (lines !== undefined) buffer.count(request.tenant?.life ?? platformRef, lines.of(request.method, endStatusOf(request, reply)), ms)
     })
     return (group) => analyticsRoutes(group, now)
   }

@@ -3,10 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { isCreatedAt } from '../../lib/database/tenant-life.js'
+import { type Owner, platformRef, startOfLife, type TenantLife, tenantOfLife } from '../../lib/identity/tenant-ref.js'
 import { maxRetentionDays } from '../../lib/schema/analytics.js'
 import { dayMs } from '../../lib/time/spans.js'
-import type { Batch } from './buffer.js'
+import type { Batch, CountedTenant } from './buffer.js'
 import { durationOf, otherRoutes } from './lines.js'
 
 /** The most rows of an hour that name a route. Further routes share rows of `otherRoutes`. */
@@ -52,6 +53,8 @@ interface ReadRow extends Omit<RouteFigures, 'errorRate'> {
 export function createStatsStore (db: Kysely<SystemTables>, service: string) {
   const writer = randomUUID()
   const stats = sql.raw('tenantry.request_stats')
+  // A later tenant of the same id does not get the figures.
+  const isOfLife = sql`live.id = g.tenant_id and ${isCreatedAt(sql`live.created_at`, sql`g.since`)}`
 
   /** Lines, whether they have a row for the hour, and their rank among their tenant's new ones. */
   function ranked (lines: RawBuilder<unknown>, start: Date) {
@@ -75,7 +78,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
     /** Adds a batch to the figures of its tenants and of the platform, unless it was added already. */
     async write ({ number, hour, sums }: Batch, at: Date): Promise<void> {
       const given = JSON.stringify(sums.map(({ tenant, line, buckets }) => ({
-        tenant_id: tenant,
+        ...keysOf(tenant),
         method: line.method,
         route: line.route,
         status: line.status,
@@ -92,12 +95,13 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
         insert into tenantry.request_stats_writers as w (id, batch, written_at) values (${writer}, ${number}, ${at})
         on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at where w.batch < excluded.batch returning 1
       ), given as materialized (
-        select g.* from jsonb_to_recordset(${given}::jsonb) as g (tenant_id text, method text, route text, status smallint, own boolean, buckets smallint[], counts bigint[])
+        select g.* from jsonb_to_recordset(${given}::jsonb) as g (tenant_id text, since bigint, method text, route text, status smallint, own boolean, buckets smallint[], counts bigint[])
         where exists (select from batch)
       ), live as materialized (
-        select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for key share
+        select id, created_at from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting'
+        order by id for key share
       ), tenants_ranked as (
-        ${ranked(sql`select g.* from given g join live on live.id = g.tenant_id`, start)}
+        ${ranked(sql`select g.* from given g join live on ${isOfLife}`, start)}
       ), tenants_placed as (
         ${placed(sql`tenants_ranked`, sql`stored`, maxRows.tenant, start)}
       ), platform_ranked as (
@@ -106,7 +110,7 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
           sql`
           select '' as tenant_id, method, case when own then kept else route end as route, status, own and kept <> ${otherRoutes} as own, buckets, counts from tenants_placed
           union all select '', method, case when own and tenant_id <> '' then ${otherRoutes} else route end, status, own and tenant_id = '', buckets, counts from given g
-          where not exists (select from live where live.id = g.tenant_id)`,
+          where not exists (select from live where ${isOfLife})`,
           start
         )
       }
@@ -172,6 +176,15 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string) {
       ])
     }
   }
+}
+
+/** The columns of a tenant in a batch. */
+function keysOf (tenant: CountedTenant) {
+  return isLife(tenant) ? { tenant_id: tenantOfLife(tenant), since: startOfLife(tenant) } : { tenant_id: platformRef, since: null }
+}
+
+function isLife (tenant: CountedTenant): tenant is TenantLife {
+  return tenant !== platformRef
 }
 
 /** As a number: the database cannot parse the text of a date past the year 9999. */

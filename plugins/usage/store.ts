@@ -6,6 +6,7 @@ import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { isCreatedAt } from '../../lib/database/tenant-life.js'
 import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
@@ -99,7 +100,7 @@ const book = sql.raw(bookText)
 
 /** The tenants of the counts, except those being deleted and later tenants of the same id. */
 const present = (since: Sql): Sql =>
-  sql`t.status <> 'deleting' and (${since} is null or (t.created_at >= to_timestamp(${since}::float8 / 1000) and t.created_at < to_timestamp((${since} + 1)::float8 / 1000)))`
+  sql`t.status <> 'deleting' and (${since} is null or ${isCreatedAt(sql`t.created_at`, since)})`
 
 /** The storage of running uploads. */
 const reservedStorage = (tenant: Sql): Sql =>

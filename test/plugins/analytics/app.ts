@@ -1,11 +1,21 @@
 /** The plugin analytics in its own app, with its dependencies and a few routes. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import { lifeOf, platformRef, tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { CountedTenant } from '../../../plugins/analytics/buffer.js'
 import type { AnalyticsOptions, Figures } from '../../../plugins/analytics/index.js'
 import { testApp, type TestAppOptions, type TestEngine } from '../../helpers/app.js'
 import type { Ask } from '../../http/caller.js'
 
 export const [hour, day] = [3_600_000, 86_400_000] // ms
+
+/** The creation of the tenants of `counted`. */
+export const created = new Date('2026-05-01T08:00:00.123Z')
+
+/** The tenant of this id for the buffer and its batches; the empty text for requests without a tenant. */
+export function counted (tenant: string, createdAt = created): CountedTenant {
+  return tenant === '' ? platformRef : lifeOf({ id: tenantIdOf(tenant), createdAt })
+}
 
 export interface OpenOptions extends AnalyticsOptions, Pick<TestAppOptions, 'routes'> {
   readonly tenants?: readonly string[]

@@ -49,6 +49,22 @@ t.test('analytics in the whole server', async (t) => {
     t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET /greetings/:name 5', 'GET (unknown) 1'])
   })
 
+  await t.test('a later tenant with the id of a deleted one gets none of its waiting figures, and the platform keeps them', async (t) => {
+    const excludePaths = ['/analytics/*', '/tenant*']
+    const analytics = { enabled: true, serviceName: 'late', excludePaths, buffer: { flushInterval: 3_600_000 } }
+    const late = await testServer(t, { ...document, analytics }, { engine, tenants: ['initech'] })
+    const ask = caller(t, late, { token: adminToken })
+    const asTenant = caller(t, late, { token: tokenOf('initech') })
+    await asTenant('POST /tenant/config', { body: { routes: [{ path: '/own/:name', method: 'get', response }] } })
+    for (const path of ['/greetings/ada', '/greetings/bob', '/own/a']) t.equal((await asTenant(`GET ${path}`)).status, 200)
+    await ask('DELETE /tenants/initech')
+    await until('the tenant is deleted', async () => (await ask('GET /tenants/initech')).status === 404)
+    t.match(await ask('POST /tenants', { body: { id: 'initech', name: 'Another' } }), { status: 201 })
+    t.equal((await ask('GET /greetings/ada', { tenant: 'initech' })).status, 200)
+    t.strictSame(countsOf(await summaryOf(ask, '', 'initech')), ['GET /greetings/:name 1'])
+    t.strictSame(countsOf(await summaryOf(ask)), ['GET /greetings/:name 3', 'GET (other) 1'])
+  })
+
   await t.test('a rate limit response with a status of 500 or more is not counted as a server error', async (t) => {
     const busy = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'busy' } }, { engine })
     const stranger = caller(t, busy)

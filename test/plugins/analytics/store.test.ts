@@ -1,4 +1,4 @@
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import t from 'tap'
 import type { SystemTables } from '../../../lib/database/system-tables.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -6,17 +6,17 @@ import type { Batch, Sum } from '../../../plugins/analytics/buffer.js'
 import { bucketOf, RouteLines } from '../../../plugins/analytics/lines.js'
 import { createStatsStore } from '../../../plugins/analytics/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
-import { day, hour, open } from './app.js'
+import { counted, created, day, hour, open } from './app.js'
 
 const start = Date.parse('2026-06-01T12:00:00Z')
 const at = new Date(start + 1000)
 const scope = (tenant: string, hours = 1) => ({ tenant: tenantRef(tenant), from: new Date(start), until: new Date(start + hours * hour) })
 
 /** Requests of a tenant, by the route `/name` and their durations. */
-function sumOf (tenant: string, route: string, durations: readonly number[], { status = 200, own = false } = {}): Sum {
+function sumOf (tenant: string, route: string, durations: readonly number[], { status = 200, own = false, since = created } = {}): Sum {
   const buckets = new Map<number, number>()
   for (const ms of durations) buckets.set(bucketOf(ms), (buckets.get(bucketOf(ms)) ?? 0) + 1)
-  return { tenant: tenantRef(tenant), line: new RouteLines(route, own).of('GET', status), buckets }
+  return { tenant: counted(tenant, since), line: new RouteLines(route, own).of('GET', status), buckets }
 }
 
 const batch = (number: number, ...sums: Sum[]): Batch => ({ number, hour: start, sums })
@@ -31,6 +31,7 @@ t.test('the store of figures', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app } = await open(t, engine, { tenants: ['acme', 'globex', 'many', 'gone'] })
     const { db } = app
+    await db.updateTable('tenantry.tenants').set({ created_at: created }).execute()
     const store = () => createStatsStore(db, '')
     const clear = () => db.deleteFrom('tenantry.request_stats').execute()
 
@@ -158,6 +159,17 @@ t.test('the store of figures', (t) =>
       await store().write(batch(1, sumOf('gone', '/own-of-gone', [1], { own: true })), at)
       t.strictSame([await rowsOf(db, 'nobody'), await rowsOf(db, 'gone'), await rowsOf(db, 'acme'), await rowsOf(db, '')], [0, 0, 1, 2])
       t.match(await store().read(scope('')), { total: 4, routes: [{ route: '/a', count: 3 }, { route: '(other)', count: 1 }] })
+      await clear()
+    })
+
+    await t.test('a tenant gets no rows of earlier and later tenants with its id', async (t) => {
+      for (const [id, micros] of [['acme', 0], ['globex', 999]] as const) {
+        await sql`update tenantry.tenants set created_at = created_at + ${micros} * interval '1 microsecond' where id = ${id}`.execute(db)
+        const lives = [-1, 0, 1].map((ms) => sumOf(id, `/own-${ms}`, [1], { own: true, since: new Date(created.getTime() + ms) }))
+        await store().write(batch(1, ...lives), at)
+        t.match(await store().read(scope(id)), { total: 1, routes: [{ route: '/own-0' }] }, `${micros} microseconds`)
+      }
+      t.match(await store().read(scope('')), { total: 6, routes: [{ route: '(other)', count: 4 }, { count: 2 }] })
       await clear()
     })
 
