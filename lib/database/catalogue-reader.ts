@@ -20,7 +20,7 @@ interface FoundType {
 
 interface FoundColumn extends FoundType, Pick<Column, 'name' | 'notNull' | 'hasDefault' | 'generated'> {
   labels: readonly string[] | null
-  /** 0 for other types than arrays, and for arrays without a declared number. */
+  /** For arrays; 0 without a declared number. */
   dimensions: number
   /** null for every other column. */
   nondeterministic: true | null
@@ -66,6 +66,22 @@ domains as materialized (select s.* from based s join pg_type t on t.oid = s.bas
 
 const isArray = (type: string) => `exists (select from pg_type n where n.oid = ${type}.typelem and n.typarray = ${type}.oid)`
 
+/**
+ * The array columns of several or unknown dimensions, and those of views that may show them. PostgreSQL lists the columns that a view
+ * uses, but not the columns in which the view shows them: each column of the same type may be such a column.
+ */
+const nestedArrays = `
+nested (relation, attnum, type) as (
+  select a.attrelid, a.attnum, a.atttypid from pg_attribute a
+  join pg_class c on c.oid = a.attrelid and c.relkind in ('r', 'p', 'f') join pg_type t on t.oid = a.atttypid
+  where a.attnum > 0 and not a.attisdropped and a.attndims <> 1 and ${isArray('t')}
+  union
+  select a.attrelid, a.attnum, a.atttypid from nested s
+  join pg_depend d on d.refclassid = 'pg_class'::regclass and d.refobjid = s.relation and d.refobjsubid = s.attnum
+    and d.classid = 'pg_rewrite'::regclass
+  join pg_rewrite w on w.oid = d.objid join pg_class c on c.oid = w.ev_class and c.relkind in ('v', 'm')
+  join pg_attribute a on a.attrelid = c.oid and a.atttypid = s.type and a.attnum > 0 and not a.attisdropped)`
+
 /** SQL for the row `v` of a FoundType, with members of its domain. PostgreSQL's own types have casts to `json` too, without effect. */
 const typeBehind = (oid: string) =>
   `lateral (
@@ -80,7 +96,7 @@ const typeBehind = (oid: string) =>
 const typeMembers = "'type', v.type, 'valueType', v.value_type, 'opaque', v.opaque"
 
 /** Tables, views, materialized views and foreign tables. Partitions are not listed separately; objects of extensions are left out. */
-const text = `${domains}
+const text = `${domains}, ${nestedArrays}
 select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as partitioned,
   (select coalesce(json_agg(json_build_object(
       'name', a.attname,
@@ -88,7 +104,8 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
       'notNull', a.attnotnull or coalesce(v.required, false),
       'hasDefault', (a.atthasdef and a.attgenerated = '') or a.attidentity <> '' or t.typdefault is not null,
       'generated', a.attgenerated <> '' or a.attidentity = 'a',
-      'dimensions', coalesce(v.dimensions, a.attndims),
+      'dimensions', case when c.relkind in ('r', 'p', 'f') then coalesce(v.dimensions, a.attndims)
+        when (c.oid, a.attnum) in (select relation, attnum from nested) then 0 else coalesce(v.dimensions, 1) end,
       'modifier', coalesce(v.modifier, a.atttypmod),
       'nondeterministic', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = v.oid)
@@ -163,7 +180,7 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
 }
 
 function tableOf (row: Row): Table {
-  const columns = new Map(row.columns.map((column) => [column.name, columnOf(column, row.view)]))
+  const columns = new Map(row.columns.map((column) => [column.name, columnOf(column)]))
   const primaryKey = row.keys.find(({ type }) => type === 'p')?.columns ?? []
   return Object.freeze({
     name: row.name,
@@ -184,10 +201,9 @@ function tableOf (row: Row): Table {
   })
 }
 
-function columnOf (found: FoundColumn, isOfView: boolean): Column {
+function columnOf (found: FoundColumn): Column {
   const { labels, dimensions, nondeterministic, modifier, type, valueType, opaque, ...column } = found
-  // PostgreSQL knows no dimensions of views: most of their arrays have one.
-  const isUnknown = dimensions === 0 && type.endsWith('[]') && !isOfView
+  const isUnknown = dimensions === 0 && type.endsWith('[]')
   return Object.freeze({
     ...column,
     ...typeOf({ type, valueType, opaque }),

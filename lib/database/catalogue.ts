@@ -24,7 +24,7 @@ export interface Column {
   readonly labels?: readonly string[]
   /**
    * For an array of several dimensions, such as `integer[][]`: their declared number. 0 if the database does not know it, as in a table
-   * made by `like` or `create table as`. Other arrays have no arrays as items.
+   * made by `like` or `create table as`, or in a view of such columns. Other arrays have no arrays as items.
    */
   readonly dimensions?: number
   /** Its collation is nondeterministic: different texts can be equal. Default: false. */

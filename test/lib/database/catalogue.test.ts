@@ -53,6 +53,26 @@ test('the catalogue contains columns, keys and references of tables and views', 
     t.match(tables.get('dear'), { view: true, tenantScoped: true })
   }))
 
+test('arrays of a view have unknown dimensions if they may come from a column of several or unknown ones', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(
+      engine,
+      'create table boards (id int, tags text[], grid int[][], flat int[])',
+      'create table copies as select grid as copied from boards',
+      'create view seen as select id, tags, grid as cells from boards',
+      'create view over_view as select upper(tags[1]) as first, id, tags, c.cells from seen c join boards using (id, tags)',
+      'create view first_rows as select cells[1:1] as row, cells[1][1] as cell, id from over_view',
+      'create materialized view kept as select flat from boards union all select copied from copies',
+      'create view flat_only as select id, tags, flat from boards',
+      'create view over_flat as select tags, array_agg(id) as ids from flat_only group by tags'
+    )
+    const { tables } = await engine.refresh()
+    const unknown = [...tables.values()].filter(({ view }) => view).flatMap(({ name, columns }) =>
+      [...columns.values()].filter(({ dimensions }) => dimensions === 0).map((column) => `${name}.${column.name}`)
+    )
+    t.strictSame(unknown.sort(), ['first_rows.row', 'kept.flat', 'over_view.cells', 'seen.cells'])
+  }))
+
 test('the catalogue shows which columns can have different texts that are equal', async (t) => {
   const { connectionString } = await postgresDatabase(t, {
     sql: `create collation nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false);

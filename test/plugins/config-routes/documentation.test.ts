@@ -261,13 +261,15 @@ test('the documentation of documents has no id if the route excludes it', async 
 test('array columns of tables that are made from others take lists within lists, as documented', async (t) => {
   const { connectionString } = await postgresDatabase(t, {
     sql: `create table boards (id integer primary key, cells integer[][], tags text[]); create table liked (like boards including all);
-      create table made as select * from boards; create view seen as select id, tags from boards`
+      create table made as select * from boards; create view seen as select id, tags from boards;
+      create view drawn as select id, cells as squares, tags from boards; insert into boards values (1, '{{1,2},{3,4}}', '{a}')`
   })
   const app = await testServer(t, {
     routes: [
       { method: 'post', path: '/liked', queries: [{ table: 'liked', operation: 'insert' }] },
       { method: 'post', path: '/made', queries: [{ table: 'made', operation: 'insert' }] },
-      { method: 'get', path: '/seen', queries: [{ table: 'seen', operation: 'select' }] }
+      { method: 'get', path: '/seen', queries: [{ table: 'seen', operation: 'select' }] },
+      { method: 'get', path: '/drawn', queries: [{ table: 'drawn', operation: 'select' }] }
     ]
   }, { engine: { provider: 'postgres', postgres: { connectionString } } })
   const document = (await app.inject('/doc')).json()
@@ -283,6 +285,11 @@ test('array columns of tables that are made from others take lists within lists,
     t.ok(isValid(responses['201'].content['application/json'].schema, response.json()), 'the response is documented')
   }
   const shown = document.paths['/seen'].get.responses['200'].content['application/json'].schema
+  const drawn = (await app.inject('/drawn')).json()
+  t.match(drawn.data, [{ id: 1, squares: [[1, 2], [3, 4]], tags: ['a'] }])
+  const shownDrawn = document.paths['/drawn'].get.responses['200'].content['application/json'].schema
+  t.ok(isValid(shownDrawn, drawn), 'a view may show a column of several dimensions')
+  t.notOk(isValid(shownDrawn, { ...drawn, data: [{ ...drawn.data[0], tags: [1] }] }), 'and documents the type of other items')
   const page = (tags: unknown) => ({ data: [{ id: 1, tags }], pagination: { limit: 20, offset: 0, total: 1 } })
   t.ok(isValid(shown, page(['a'])))
   t.notOk(isValid(shown, page([1])), 'a view documents the type of the items')
