@@ -21,6 +21,7 @@ const withOwnApp = [
   'test/plugins/openapi/index.test.ts',
   'test/plugins/openapi/shared-schemas.test.ts',
   'test/plugins/openapi/swagger.test.ts',
+  'test/plugins/option-errors.test.ts',
   'test/plugins/prefix.test.ts',
   'test/plugins/rate-limit/fastify.test.ts',
   'test/plugins/shape.test.ts',

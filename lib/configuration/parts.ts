@@ -57,7 +57,7 @@ export function identityOf ({ sections, env, faults, embedded, off }: PartContex
 
 function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
   const section = sections.filled('jwt', Jwt, 'expiresIn')
-  return section && { ...section, algorithm: checkJwt(section, faults) }
+  return section && { ...section, algorithm: checkJwt(section, faults, 'JWT_SECRET') }
 }
 
 /** Language models, and the server for assistants. */

@@ -17,6 +17,7 @@ import { serializeExactly } from '../json/stringify.js'
 import { ClosedObject } from '../schema/annotations.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
+import { isOfDocument, namingPlugin } from './failures.js'
 import { checkOptions, type OptionChecks, withoutUndefined } from './options.js'
 
 /** Adds the endpoints to a context with the conventions: errors, validation, JSON bodies, query strings without unknown parameters. */
@@ -69,9 +70,10 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
     for (const other of after) refuseLater(app, other, name)
-    const endpoints = await adding(name, 'members', () => setup(app, options))
+    const isOwn = !isOfDocument(given)
+    const endpoints = await adding(name, isOwn, 'members', () => setup(app, options))
     if (!addsEndpoints || endpoints === undefined) return
-    await adding(name, 'endpoints', () => app.register(fp(async (group) => {
+    await adding(name, isOwn, 'endpoints', () => app.register(fp(async (group) => {
       notePrefix(group, name)
       equip(group)
       compileLazily(group)
@@ -105,12 +107,13 @@ const remedies: ReadonlyMap<unknown, string> = new Map([
   ['FST_ERR_DUPLICATED_ROUTE', '. Register the plugin once, or with a `prefix`']
 ])
 
-async function adding<Result> (name: string, parts: string, add: () => Result | PromiseLike<Result>): Promise<Result> {
+/** @param isOwn an app of one's own registers the plugin: errors about options and the database name the plugin */
+async function adding<Result> (name: string, isOwn: boolean, parts: string, add: () => Result | PromiseLike<Result>): Promise<Result> {
   try {
     return await add()
   } catch (cause) {
     const remedy = cause instanceof Error ? remedies.get(codeOf(cause)) : undefined
-    if (!(cause instanceof Error) || remedy === undefined) throw cause
+    if (!(cause instanceof Error) || remedy === undefined) throw isOwn ? namingPlugin(pathOf(name), cause) : cause
     throw new Error(`the plugin "${pathOf(name)}" cannot add its ${parts} to the app: ${cause.message}${remedy}`, { cause })
   }
 }

@@ -1,6 +1,7 @@
 /** The table of a server's plugins, and the order of their registration. A server loads only the modules of the plugins that it uses. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { type Order, orderOf } from './define.js'
+import { ofDocument } from './failures.js'
 
 export interface Group<Assembly, Options extends object = object> {
   isEnabled(assembly: Assembly): boolean
@@ -30,7 +31,7 @@ export function group<Options extends object, Assembly> (
       return {
         order: orderOf(plugin),
         register (app, assembly, changes) {
-          app.register(plugin, () => ({ ...options(assembly), ...changes }))
+          app.register(plugin, () => ofDocument({ ...options(assembly), ...changes }))
         }
       }
     }

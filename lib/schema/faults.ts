@@ -16,14 +16,24 @@ export interface Fault {
 export class ConfigError extends Error {
   readonly code = 'TENANTRY_CONFIG_INVALID'
   readonly faults: readonly Fault[]
+  readonly #more: boolean
 
-  /** `more`: further faults exist. */
-  constructor (faults: readonly Fault[], more = false) {
+  /**
+   * @param more further faults exist
+   * @param source the beginning of the message: the place of the configuration. Default: none
+   */
+  constructor (faults: readonly Fault[], more = false, source = '') {
     super(
-      `the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`
+      `${source}the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`
     )
     this.name = 'ConfigError'
     this.faults = faults
+    this.#more = more
+  }
+
+  /** The same faults; the message begins with the source. */
+  from (source: string): ConfigError {
+    return new ConfigError(this.faults, this.#more, source)
   }
 }
 

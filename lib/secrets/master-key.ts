@@ -3,6 +3,7 @@ import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:cry
 import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { codeOf } from '../errors.js'
+import { SettingError } from '../schema/setting-error.js'
 
 const masterKeyLength = 32
 /** Bytes of a key's id. */
@@ -33,7 +34,7 @@ export function parseMasterKey (text: string, setting: string): MasterKey {
     // Buffer.from skips invalid characters: a password must not become a shorter key.
     const plain = (base64: string) => base64.replaceAll('=', '').replaceAll('-', '+').replaceAll('_', '/')
     if (bytes.length !== masterKeyLength || plain(bytes.toString('base64')) !== plain(text.trim())) {
-      throw new Error(`${setting} is not 32 bytes in base64: ${howToMake}`)
+      throw new SettingError(`${setting} is not 32 bytes in base64: ${howToMake}`)
     }
     return masterKeyOf(bytes)
   } finally {
@@ -134,8 +135,9 @@ export async function openKeys (
     return { keys: masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), own === undefined ? previous : [own, ...previous]) }
   }
   if (engine === 'postgres') {
-    throw new Error(
-      `SECRETS_MASTER_KEY is missing: it encrypts the secrets of tenants. Set it (${howToMake}), or disable secrets with "plugins": { "secrets": false } in the document`
+    throw new SettingError(
+      `SECRETS_MASTER_KEY is missing: it encrypts the secrets of tenants. Set it (${howToMake})`,
+      ', or disable secrets with "plugins": { "secrets": false } in the document'
     )
   }
   if (own !== undefined) return { keys: masterKeys(own, previous) }

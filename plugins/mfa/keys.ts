@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { ifUnmigrated } from '../../lib/database/failures.js'
 import { optional } from '../../lib/plugin/define.js'
+import { SettingError } from '../../lib/schema/setting-error.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 import { refuseUnknownKeys } from '../secrets/key-check.js'
@@ -22,13 +23,15 @@ export async function openCipher (
   const { engine, log } = app
   if (lacksMasterKey(engine.kind, settings)) {
     if (required) {
-      throw new Error(
-        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`
+      throw new SettingError(
+        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors. Set it (${howToMake})`,
+        `, or ${turnOff}`
       )
     }
     if (await store.isUsed().catch(ifUnmigrated(false))) {
-      throw new Error(
-        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors, and users have second factors. Set it, or ${turnOff}: then users can log in with their passwords alone`
+      throw new SettingError(
+        'SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors, and users have second factors. Set it',
+        `, or ${turnOff}: then users can log in with their passwords alone`
       )
     }
     log.warn(

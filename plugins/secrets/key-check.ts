@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { ifUnmigrated } from '../../lib/database/failures.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { SettingError } from '../../lib/schema/setting-error.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 import type { MasterKeys } from '../../lib/secrets/master-key.js'
 
@@ -24,7 +25,7 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
   if (unknown.length === 0) return
   const names = unknown.join(', ')
   if (unknown.length === ids.length) {
-    throw new Error(
+    throw new SettingError(
       `the ${values} in the database were encrypted under the master key ${names}, but this server has ${
         [...known.keys()].join(', ')
       }: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that encrypted them`

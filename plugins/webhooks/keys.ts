@@ -1,5 +1,6 @@
 /** The keys that encrypt the secrets of webhooks. */
 import type { FastifyInstance } from 'fastify'
+import { SettingError } from '../../lib/schema/setting-error.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, lacksMasterKey, openKeys } from '../../lib/secrets/master-key.js'
 
@@ -15,8 +16,9 @@ export async function openCipher (
 ): Promise<SecretCipher | null> {
   if (lacksMasterKey(engine.kind, settings)) {
     if (isRequired) {
-      throw new Error(
-        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
+      throw new SettingError(
+        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of webhooks. Set it (${howToMake})`,
+        ', or remove the webhooks with a `url` from the document'
       )
     }
     log.warn(

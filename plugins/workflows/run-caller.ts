@@ -32,8 +32,8 @@ export interface OwnRun {
 export type RunCallers = ReturnType<typeof createRunCallers>
 
 /**
- * The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart: the address has a digest of
- * the id, because `addressKey` cuts longer texts.
+ * The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart: the address has a digest
+ * of the id, because `addressKey` cuts longer texts.
  */
 export function noCaller (tenant: Owner): StoredCaller {
   return { credential: null, headers: {}, ip: `schedule:${hash('sha256', tenant, 'base64url').slice(0, 22)}`, toolDepth: 0 }

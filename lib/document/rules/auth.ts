@@ -91,16 +91,24 @@ function isLoopback (hostname: string): boolean {
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 
-/** The only algorithm of these keys; after a fault, a guess. */
+/**
+ * The only algorithm of these keys; after a fault, a guess.
+ *
+ * @param setting the setting that can replace `secret`. Default: none
+ */
 export function checkJwt (
   { secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = Infinity }: Settable<Jwt>,
-  faults: FaultList
+  faults: FaultList,
+  setting?: string
 ): Jwt['algorithm'] {
   checkLifetime(expiresIn, maxLifetime, faults)
   if (publicKey === undefined) {
     if (algorithm !== undefined && algorithm !== 'HS256') {
       faults.add('/jwt/publicKey', `missing: ${algorithm} tokens are verified with a public key`)
-    } else if (secret === undefined) faults.add('/jwt/secret', 'missing: expected a `secret` (or the setting JWT_SECRET), or a `publicKey`')
+    } else if (secret === undefined) {
+      const other = setting === undefined ? '' : ` (or the setting ${setting})`
+      faults.add('/jwt/secret', `missing: expected a \`secret\`${other}, or a \`publicKey\``)
+    }
     if (privateKey !== undefined) faults.add('/jwt/privateKey', 'a private key requires its `publicKey`')
     return 'HS256'
   }

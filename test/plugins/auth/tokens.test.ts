@@ -289,7 +289,7 @@ t.test('revoked tokens are rejected; the list is checked once per token and vers
 t.test('unusable keys are rejected at start, each with its pointer', async (t) => {
   const rsa = keyPair('RS256')
   const wrong: [JwtOptions, RegExp][] = [
-    [{}, /\/jwt\/secret: missing: expected a `secret` .* or a `publicKey`/],
+    [{}, /\/jwt\/secret: missing: expected a `secret`, or a `publicKey`$/],
     [{ secret: 'x'.repeat(31) }, /\/jwt\/secret: expected at least 32 characters/],
     [{ secret: testSecret, previousSecrets: [testSecret, 'short'] }, /\/jwt\/previousSecrets\/1: expected at least 32/],
     [{ secret: testSecret, previousSecrets: Array.from({ length: 11 }, () => other) }, /\/jwt\/previousSecrets: expected at most 10/],
