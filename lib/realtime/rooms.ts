@@ -11,10 +11,13 @@ export const visibleMessage = 'a message of a room, which is visible to its memb
 
 type RoomRule = Required<RealtimeRoom>
 
+/** The rule of a room; null if the room is not allowed. */
+export type RoomRules = (room: string) => RoomRule | null
+
 const open: RoomRule = { join: [], publish: [] }
 
-/** The rule of a room; null if the room is not allowed. If the document declares no rooms, all are open. */
-export function createRoomRules (rooms: Readonly<Record<string, RealtimeRoom>> | undefined): (room: string) => RoomRule | null {
+/** If the document declares no rooms, all are open. */
+export function createRoomRules (rooms: Readonly<Record<string, RealtimeRoom>> | undefined): RoomRules {
   if (rooms === undefined) return () => open
   const rules = Object.entries(rooms).map(([pattern, { join = [], publish = [] }]) => ({
     name: pattern.endsWith('*') ? pattern.slice(0, -1) : pattern,

@@ -1,5 +1,6 @@
 /** The identity of a connection: from a header, a subprotocol or the first message. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -51,10 +52,12 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
 
 type Member = Pick<Identity, 'claims' | 'tenant' | 'createdAt'>
 
-/** The tenant of the identity; null if it was deleted, also if a later tenant has its id. */
-export async function findTenant (tenants: FastifyInstance['tenants'], { tenant: id, createdAt }: Member): Promise<Tenant | null> {
-  const tenant = await tenants.get(id)
-  return tenant?.createdAt.getTime() === createdAt.getTime() ? tenant : null
+/** The tenant of the identity; null if it was deleted, also if a later tenant has its id. Synchronous if it is cached. */
+export function findTenant (
+  tenants: FastifyInstance['tenants'],
+  { tenant: id, createdAt }: Member
+): Tenant | null | Promise<Tenant | null> {
+  return whenKnown(tenants.get(id), (tenant) => tenant?.createdAt.getTime() === createdAt.getTime() ? tenant : null)
 }
 
 /** Returns the tenant. Rejects with `tenantUnknown` if it was deleted, and with `tenantSuspended` if its callers are refused. */
@@ -75,15 +78,29 @@ export function requireAllowed (
   return requirePermissions({ auth: claims, tenant: { id: tenant }, server: app }, permissions)
 }
 
-/** Whether the caller has all permissions at the moment. Rejects only with errors of the server, such as a lost database. */
-export async function isAllowed (app: Pick<FastifyInstance, 'auth'>, identity: Identity, permissions: readonly string[]): Promise<boolean> {
+/**
+ * Whether the caller has all permissions at the moment. Synchronous if they are in memory. Rejects only with errors of the server, such as
+ * a lost database.
+ */
+export function isAllowed (
+  app: Pick<FastifyInstance, 'auth'>,
+  identity: Identity,
+  permissions: readonly string[]
+): boolean | Promise<boolean> {
   try {
-    await requireAllowed(app, identity, permissions)
-    return true
+    const allowed = requireAllowed(app, identity, permissions)
+    return allowed instanceof Promise ? allowed.then(() => true, refused) : true
   } catch (error) {
-    if (error instanceof TenantryError && error.statusCode < 500) return false
-    throw error
+    return refused(error)
   }
+}
+
+function refused (error: unknown): false | Promise<never> {
+  return error instanceof TenantryError && error.statusCode < 500 ? false : rethrown(error)
+}
+
+async function rethrown (error: unknown): Promise<never> {
+  throw error
 }
 
 export function createIdentities (app: FastifyInstance) {

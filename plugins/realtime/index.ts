@@ -7,7 +7,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Gauge } from 'prom-client'
 import { createWarned } from '../../lib/cache/warned.js'
 import { checkRealtime, checkWatchedTables } from '../../lib/document/rules/realtime.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
@@ -173,10 +173,13 @@ async function connectParts (
 
 /** Checks connections again after each change that may end the rights of their callers. */
 function recheckOnChanges (app: FastifyInstance, core: Core): void {
+  const failed = (err: unknown): void => app.log.warn({ err }, 'connections could not be checked')
   const recheck = (tenant: Owner): void => {
-    core.recheck(tenant).catch((err: unknown) => app.log.warn({ err }, 'connections could not be checked'))
+    core.recheck(tenant).catch(failed)
   }
-  const recheckAll = () => recheck(platformRef)
+  const recheckAll = (): void => {
+    core.recheckAll().catch(failed)
+  }
   listen(app, app.events, {
     tenant: recheck,
     users: recheck,

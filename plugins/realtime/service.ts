@@ -1,18 +1,19 @@
 /** The core of realtime: connections, their watches and their rooms, independent of the transport. */
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
-import { failure, retryIn, TenantryError } from '../../lib/errors.js'
-import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { failure, retryIn } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { maxStateBytes } from '../../lib/realtime/messages.js'
 import { createRoomRules } from '../../lib/realtime/rooms.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type { Usage } from '../usage/index.js'
+import { createChecks } from './checks.js'
 import { invalid } from './conditions.js'
-import { findTenant, isAllowed, requireAllowed, requireTenant } from './identity.js'
+import { requireAllowed, requireTenant } from './identity.js'
 import type { TenantTable } from './recorded-store.js'
 import type { Rooms } from './rooms.js'
-import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
+import type { Client, Identity, Outlet } from './types.js'
 import { askToReconnect, type Watches } from './watches.js'
 
 export interface CoreParts {
@@ -31,10 +32,8 @@ const maxRoomsOfClient = 100
 export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts) {
   const { tenants, log } = app
   const clients = new Set<Client>()
-  const expiring = new WeakSet<Client>()
-  /** Their callers may have lost rights since their last check. */
-  const unchecked = new Set<Client>()
   const ruleOf = createRoomRules(roomRules)
+  const checks = createChecks({ app, rooms, ruleOf })
   let isStopping = false
 
   async function open (outlet: Outlet, identity: Identity): Promise<Client> {
@@ -54,6 +53,7 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
       rooms: new Set()
     }
     clients.add(client)
+    checks.add(client)
     // A suspension closes the connections of `clients`. One that began before is found here.
     await requireTenant(tenants, identity).catch((error: unknown) => {
       close(client)
@@ -67,7 +67,7 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     if (client.isClosed) return
     client.isClosed = true
     clients.delete(client)
-    unchecked.delete(client)
+    checks.remove(client)
     const { tenant } = client.identity
     watches.closeAll(client)
     rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
@@ -87,53 +87,6 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
     if (bytes > 0) usage()?.record(identity.tenant, 'bandwidth_bytes', bytes)
   }
 
-  /** Ends the connection if its token or key is no longer valid. */
-  async function verify (client: Client): Promise<void> {
-    const { identity } = client
-    try {
-      const claims = await identity.verify()
-      if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
-    } catch (error) {
-      // Other errors, such as 429 and 503, say nothing about the credential.
-      if (client.identity === identity && error instanceof TenantryError && [401, 403, 404].includes(error.statusCode)) {
-        client.outlet.close(closeCodes.unauthenticated, 'The token or API key is no longer valid')
-      }
-    }
-  }
-
-  /**
-   * Checks the token or key, the tenant and the permissions again. Ends the connection, or mutes its watches and leaves its rooms. After a
-   * failure, the next `expire` checks it again.
-   */
-  async function recheck (client: Client): Promise<void> {
-    unchecked.delete(client)
-    try {
-      await checkRights(client)
-    } catch (error) {
-      if (!client.isClosed) unchecked.add(client)
-      throw error
-    }
-  }
-
-  async function recheckLogged (client: Client): Promise<void> {
-    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
-  }
-
-  async function checkRights (client: Client): Promise<void> {
-    const { identity, outlet } = client
-    await verify(client)
-    if (client.isClosed) return
-    const tenant = await findTenant(tenants, identity)
-    if (tenant === null || tenant.status !== 'active') return outlet.close(closeCodes.refused, 'The tenant is suspended or deleted')
-    await watches.recheck(client)
-    const lost: string[] = []
-    for (const room of client.rooms) {
-      const rule = ruleOf(room)
-      if (rule === null || (rule.join.length > 0 && !await isAllowed(app, client.identity, rule.join))) lost.push(room)
-    }
-    if (lost.length > 0) await rooms.leave(client, lost)
-  }
-
   /** Throws `forbidden` for a room that no rule allows. */
   function requireRule (room: string) {
     const rule = ruleOf(room)
@@ -144,6 +97,9 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
   return {
     open,
     close,
+    recheck: checks.recheck,
+    recheckAll: checks.recheckAll,
+    expire: checks.expire,
     watch: watches.open,
     unwatch: watches.close,
     get connections () {
@@ -187,35 +143,12 @@ export function createCore ({ app, usage, watches, rooms, roomRules }: CoreParts
         throw failure('tenantMismatch', { message: 'The token belongs to a different tenant than the connection' })
       }
       client.identity = identity
-      await recheck(client)
-    },
-
-    /** Checks the connections of the tenant, or all connections for the platform. */
-    async recheck (tenant: Owner): Promise<void> {
-      const affected = [...clients].filter(({ identity }) => tenant === platformRef || identity.tenant === tenant)
-      for (const client of affected) unchecked.add(client)
-      // While a slow check delays the others, `expire` begins them.
-      for (const client of affected) if (unchecked.has(client)) await recheckLogged(client)
+      await checks.check(client)
     },
 
     /** Records the bytes of open connections as bandwidth. */
     recordBytes (): void {
       for (const client of clients) recordBytes(client)
-    },
-
-    /**
-     * Ends connections with expired tokens, and repeats failed checks. Other changes of rights arrive as events. A slow look-up delays no
-     * other connection.
-     */
-    async expire (): Promise<void> {
-      const rechecks = Promise.all([...unchecked].map(recheckLogged))
-      await Promise.all(Array.from(clients, async (client) => {
-        if (expiring.has(client)) return
-        expiring.add(client)
-        await verify(client)
-        expiring.delete(client)
-      }))
-      await rechecks
     },
 
     /** Ends the connections that watch the table. Clients reconnect and get a `gap`. */

@@ -1,5 +1,6 @@
 /** The watches of connections: from the request of a client until they end. */
 import type { FastifyInstance } from 'fastify'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
 import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -87,7 +88,9 @@ export function createWatches ({ app, usage, store, reader, recorder, listed }: 
     const { id, client, permissions, recording } = watch
     let start = 0
     // The permissions may have changed while the watch waited, when no check found it yet.
-    if (permissions.length > 0) watch.isAllowed = await isAllowed(app, client.identity, permissions)
+    await whenKnown(isAllowed(app, client.identity, permissions), (allowed) => {
+      watch.isAllowed = allowed
+    })
     await reader.open(watch, ({ position, floor }) => {
       client.outlet.send(stringifyJson({ type: 'ack', ref, watch: id, position }), 'ack', position)
       start = position
@@ -157,13 +160,6 @@ export function createWatches ({ app, usage, store, reader, recorder, listed }: 
     closeAll (client: Client): void {
       for (const watch of client.watches.values()) end(watch)
       client.watches.clear()
-    },
-
-    /** Mutes the watches for which the client has lost the permissions. */
-    async recheck (client: Client): Promise<void> {
-      for (const watch of client.watches.values()) {
-        if (watch.permissions.length > 0) watch.isAllowed = await isAllowed(app, client.identity, watch.permissions)
-      }
     }
   }
 }

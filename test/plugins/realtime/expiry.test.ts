@@ -1,51 +1,17 @@
 /** The expiry of tokens. */
-import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import { failure, retryIn } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { plansOf } from '../../../plugins/plans/plans-of.js'
-import { createMemberStore } from '../../../plugins/realtime/member-store.js'
-import { createReader } from '../../../plugins/realtime/reader.js'
-import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
-import { createRecorder } from '../../../plugins/realtime/recorder.js'
-import { createRooms } from '../../../plugins/realtime/rooms.js'
-import { createCore } from '../../../plugins/realtime/service.js'
-import { createChangeStore } from '../../../plugins/realtime/store.js'
 import type { Identity } from '../../../plugins/realtime/types.js'
-import { createWatches } from '../../../plugins/realtime/watches.js'
 import { open } from './app.js'
+import { coreOf, joined } from './core.js'
 
 test('an expired token ends its connection while the key of another connection cannot be looked up', async (t) => {
   const { app } = await open(t)
-  const { engine, log } = app
-  const store = createChangeStore(engine)
-  const usage = () => null
-  const core = createCore({
-    app,
-    usage,
-    watches: createWatches({
-      app,
-      usage,
-      store,
-      reader: createReader({ store, tableOf: () => undefined, lost: () => {}, log }),
-      recorder: createRecorder({ store: createRecordedStore(app.db), schema: 'public', retentionSeconds: 1, lost: () => {}, log }),
-      listed: {}
-    }),
-    rooms: createRooms({
-      store: createMemberStore(app.db, (tenant) => engine.kyselyFor(tenant), randomUUID()),
-      bus: { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => true, close: async () => {} },
-      plans: plansOf(app),
-      isLimited: () => false,
-      maxMessageBytes: 1000,
-      log
-    }),
-    roomRules: undefined
-  })
-  const { createdAt = new Date(0) } = await app.tenants.get('acme') ?? {}
+  const core = coreOf(app)
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
-    const outlet = { send: () => {}, isBehind: false, drained: async () => {}, close: () => closed.push(code), bytes: 0 }
-    await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), createdAt, verify, count: async () => {} })
+    await joined(app, core, { claims: { sub: 'bob' }, verify, closed: () => closed.push(code) })
   }
   let lookUps = 0
   await join(1, () => {
@@ -67,4 +33,48 @@ test('an expired token ends its connection while the key of another connection c
   t.notOk(closed.includes(1))
   t.notOk(closed.includes(3), 'a check that fails for another reason is tried again')
   t.equal(lookUps, 1, 'one look-up at a time')
+})
+
+test('many connections whose look-ups are slow do not resume together, and delay no other tenant', async (t) => {
+  const { app } = await open(t)
+  const core = coreOf(app)
+  let lookUps = 0
+  const verify = () => {
+    lookUps++
+    return new Promise<never>(() => {})
+  }
+  for (let index = 0; index < 150; index++) await joined(app, core, { verify })
+  let isClosed = false
+  await joined(app, core, {
+    tenant: tenantRef('globex'),
+    verify: () => {
+      throw failure('tokenExpired')
+    },
+    closed: () => {
+      isClosed = true
+    }
+  })
+  await core.expire()
+  t.equal(lookUps, 100, 'a tenant has few look-ups in one walk')
+  t.ok(isClosed)
+  await core.expire()
+  t.equal(lookUps, 150, 'the others follow')
+})
+
+test('the expiry of many tokens leaves turns of the event loop to requests', async (t) => {
+  const { app } = await open(t)
+  const core = coreOf(app)
+  let verified = 0
+  const claims = { sub: 'bob' }
+  const verify = () => {
+    const begun = performance.now()
+    while (performance.now() - begun < 0.1);
+    verified++
+    return claims
+  }
+  for (let index = 0; index < 300; index++) await joined(app, core, { claims, verify })
+  const before = new Promise<number>((resolve) => setImmediate(() => resolve(verified)))
+  await core.expire()
+  t.equal(verified, 300)
+  t.ok(await before < 300, 'another callback ran before all were verified')
 })
