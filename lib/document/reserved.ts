@@ -186,6 +186,9 @@ export const reservedPaths: readonly ReservedPath[] = Array.from(new Set(Object.
   return { path, plugins, segments: path.slice(1).split('/').map(segmentOf) }
 })
 
+/** Without a rate limit: probes, and providers that sign their calls. */
+export const unlimitedPaths: ReadonlySet<string> = new Set(['/health', '/billing/webhook/payprov', '/webhooks/billing/altprov'])
+
 /** By their first segment: a document has many routes, and most begin as no built-in path does. */
 const reservedByStart = new Map<string, ReservedPath[]>()
 for (const reserved of reservedPaths) {

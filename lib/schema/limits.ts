@@ -57,7 +57,8 @@ export const RateLimit = ClosedObject({
   perEndpoint: Type.Optional(Type.Record(Type.String({ pattern: '^((GET|POST|PUT|PATCH|DELETE) )?/' }), EndpointRateLimit, {
     additionalProperties: false,
     expected: '`GET /path` or `/path`, the path as it is declared',
-    description: "Rules by `GET /path` or `/path`, with the declared path. A route's own rule takes precedence."
+    description:
+      'Rules by `GET /path` or `/path`, with the declared path. The name of a route with its own `rateLimit`, of a webhook, or of an endpoint without a limit is a fault.'
   })),
   redis: RedisServer(
     'The Redis in which instances share their counts. It requires the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; otherwise each instance counts separately.'

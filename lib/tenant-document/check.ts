@@ -9,6 +9,7 @@ import { tenantWebhookSources } from '../connectors/outbound-webhook.js'
 import { toPlain } from '../document/json.js'
 import { readAs, type Reading } from '../document/reader.js'
 import { builtInGroups, parsePath, reservedBy } from '../document/reserved.js'
+import { limitedNames } from '../document/rules/endpoint-limits.js'
 import { checkRoutes, checkWebhooks, checkWorkflows } from '../document/rules/routes.js'
 import { checkOrigins } from '../document/rules/sections.js'
 import { toolOf } from '../document/rules/tools.js'
@@ -97,7 +98,7 @@ export async function checkTenantDocument (
     checkOrigins(document.cors, faults)
     if (context.hasCors === false) faults.add('/cors', 'has no effect: the platform must have a section `cors`')
   }
-  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes.map(({ value }) => value), faults, yielder)
+  if (document?.rateLimit !== undefined) await checkEndpoints(document.rateLimit, routes, faults, yielder)
   faults.throwIfAny()
   if (yielder.shouldYield()) await yielder.yield()
   if (document === undefined) throw new Error('a section of the document is missing without a fault')
@@ -163,19 +164,18 @@ function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>
 /** Each rule of an endpoint must name an endpoint of the document. */
 async function checkEndpoints (
   { perEndpoint = {} }: TenantRateLimit,
-  routes: readonly Route[],
+  routes: readonly Entry<Route>[],
   faults: FaultList,
   yielder: Yielder
 ): Promise<void> {
-  const known = new Set(routes.flatMap((route) => [route.path, `${methodOf(route)} ${route.path}`]))
+  const names = limitedNames(routes)
   let wrong = 0
   for (const key of Object.keys(perEndpoint)) {
-    if (known.has(key)) continue
-    faults.add(
-      pointerTo('/rateLimit/perEndpoint', key),
-      'is not a route of this document',
-      wrong++ < maxSuggestions ? nearest(key, known) : undefined
-    )
+    const fault = names.get(key)
+    if (fault === null) continue
+    const at = pointerTo('/rateLimit/perEndpoint', key)
+    if (fault !== undefined) faults.add(at, fault)
+    else faults.add(at, 'is not a route of this document', wrong++ < maxSuggestions ? nearest(key, names.keys()) : undefined)
     if (yielder.shouldYield()) await yielder.yield()
   }
 }

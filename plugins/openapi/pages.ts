@@ -14,7 +14,7 @@ const pagesSchema = {
 }
 
 /** Each address has its own count. A page needs six requests. */
-const rateLimitRule = { max: 100, windowMs: 60_000 }
+const usualRateLimitRule = { max: 100, windowMs: 60_000 }
 
 /** Headers that belong to the connection of the response, or offer parts of a file. */
 const omitted = ['connection', 'date', 'keep-alive', 'transfer-encoding', 'accept-ranges']
@@ -49,10 +49,8 @@ export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
     const body = rawPayload.length === 0 ? undefined : rawPayload
     return own.etag === undefined ? reply.send(body) : withTag(request, reply, own.etag, body)
   }
-  // Without the plugin rate-limit, a route with a rule fails the start.
-  const limited = app.hasDecorator('rateLimiter') && { rateLimitRule }
-  app.get('/ui', { config: { access: 'public', ...limited, openapi: pagesSchema }, schema: { hide: true } }, serve)
-  app.get('/ui/*', { config: { access: 'public', ...limited, openapi: false }, schema: { hide: true } }, serve)
+  app.get('/ui', { config: { access: 'public', usualRateLimitRule, openapi: pagesSchema }, schema: { hide: true } }, serve)
+  app.get('/ui/*', { config: { access: 'public', usualRateLimitRule, openapi: false }, schema: { hide: true } }, serve)
 }
 
 async function openPages (app: FastifyInstance, { text }: OpenApi): Promise<Pages> {

@@ -30,6 +30,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** The route's own rule. false: no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
     rateLimitRule?: RouteRule | false
+    /** Replaces `default` on this route: a rule of `perEndpoint` has precedence, and without rate limits it does not count. */
+    usualRateLimitRule?: RouteRule
     /** The rule that counts only this route. undefined if the route shares the count of all routes. Set by this plugin. */
     ownLimit?: Limit
     /**
@@ -68,12 +70,12 @@ export default definePlugin<RateLimitPluginOptions>({
     await registerRateLimit(app, store, now)
 
     guardRoutes(app, 'rate-limit', (route) => {
-      const { access, rateLimitRule, addressLimit, rateLimit } = route.config ?? {}
+      const { access, rateLimitRule, usualRateLimitRule, addressLimit, rateLimit } = route.config ?? {}
       // HEAD shares the count of its GET route.
       const method = String([route.method].flat().filter((name) => name !== 'HEAD')) || 'GET'
       if (addressLimit !== undefined) addAddressStep(route, limiter, createLimit(addressLimit, `address ${method} ${route.url}`))
       const isLeftAlone = rateLimitRule === false || (access === undefined && rateLimitRule === undefined)
-      const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url)
+      const limit = isLeftAlone ? null : rules.limitOf(rateLimitRule ?? null, method, route.url, usualRateLimitRule)
       if (limit !== null && limit.bucket !== '') route.config = { ...route.config, ownLimit: limit }
       if (limit !== null) addRouteStep(route, limiter, limit)
       else if (access !== undefined || addressLimit !== undefined) addHeaderStep(route, limiter)
@@ -92,7 +94,7 @@ export default definePlugin<RateLimitPluginOptions>({
 
     app.addHook('onReady', async () => {
       trustsHeader = trustsTenantHeader(app)
-      for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server`)
+      for (const key of rules.unused()) app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server, or has its own rule`)
     })
   }
 })

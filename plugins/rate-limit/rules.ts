@@ -90,15 +90,16 @@ export function createRules (
   return {
     /** false: only routes' own rules count. */
     enabled,
-    /** The limit of a route, null without one: `method` such as `GET`, and the declared path. */
-    limitOf (own: RouteRule | null, method: string, path: string): Limit | null {
+    /** The limit of a route, null without one: `method` such as `GET`, and the declared path. `usual` replaces `default`. */
+    limitOf (own: RouteRule | null, method: string, path: string, usual?: RouteRule): Limit | null {
       const name = `${method} ${path}`
+      const limitBy = (rule: RouteRule) => createLimit({ ...rule, windowMs: rule.windowMs ?? fallback.windowMs }, name, { owner })
+      if (own !== null) return limitBy(own)
       const key = byEndpoint.has(name) ? name : path
       unused.delete(key)
-      if (own !== null) return createLimit({ ...own, windowMs: own.windowMs ?? fallback.windowMs }, name, { owner })
-      return byEndpoint.get(key) ?? byDefault
+      return byEndpoint.get(key) ?? (enabled && usual !== undefined ? limitBy(usual) : byDefault)
     },
-    /** The keys of `perEndpoint` that match no route. */
+    /** The keys of `perEndpoint` that limit no route. */
     unused: () => [...unused]
   }
 }

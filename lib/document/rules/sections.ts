@@ -10,14 +10,12 @@ import type { Settable } from '../../schema/annotations.js'
 import type { CacheStore } from '../../schema/cache.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { Files, StorageProvider } from '../../schema/files.js'
-import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../../schema/limits.js'
+import type { DefaultRateLimit, WithDefaultRule } from '../../schema/limits.js'
 import type { Pagination } from '../../schema/pagination.js'
 import type { Plans } from '../../schema/plans.js'
-import type { Route } from '../../schema/route.js'
 import type { Cors, Server, TenantCors } from '../../schema/server.js'
 import type { TableDefinition } from '../../schema/table.js'
 import type { Egress, Tenancy } from '../../schema/tenancy.js'
-import { isTurnedOff, reservedPaths } from '../reserved.js'
 import { type Entry, filled } from '../sections.js'
 
 export function checkRedisUrl (redis: { readonly url: string } | undefined, pointer: string, faults: FaultList): void {
@@ -166,31 +164,12 @@ export function checkPlans (changes: Plans, faults: FaultList): void {
   }
 }
 
-const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
-
 /** The section with the defaults of the rule for all routes; without `max` it limits addresses only. */
 export function withDefaultRule<Section extends { default?: Partial<DefaultRateLimit> }> (section: Section): WithDefaultRule<Section> {
   const { default: rule, ...rest } = section
   return {
     ...rest,
     ...rule !== undefined && { default: filled(rule, 'windowMs', 'statusCode', 'skipSuccessfulRequests', 'skipFailedRequests') }
-  }
-}
-
-/** `off` are the plugins that the document turns off. */
-export function checkEndpoints (
-  { perEndpoint = {} }: RateLimit,
-  routes: readonly Entry<Route>[],
-  off: ReadonlySet<string>,
-  faults: FaultList
-): void {
-  const paths = reservedPaths.filter((reserved) => !isTurnedOff(reserved, off)).map(({ path }) => path)
-  const names = routes.flatMap(({ value: { method, path } }) => [path, `${method.toUpperCase()} ${path}`])
-  const known = new Set([...paths, ...paths.flatMap((path) => methods.map((method) => `${method} ${path}`)), ...names])
-  for (const key of Object.keys(perEndpoint)) {
-    if (!known.has(key)) {
-      faults.add(pointerTo('/rateLimit/perEndpoint', key), 'is not a route of this document or a built-in endpoint', nearest(key, known))
-    }
   }
 }
 

@@ -2,6 +2,7 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { checkConfig, ConfigError, environmentOf, isChecked, withSections } from '../../../lib/configuration/index.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { check, faultsOf, faultsOn, route, secret } from './documents.js'
 
 t.test('the smallest document gets every default', async (t) => {
@@ -212,7 +213,7 @@ t.test('rate limits have defaults, and accept two forms of endpoint names', asyn
       rateLimit: {
         enabled: true,
         default: { max: 5 },
-        perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {}, '/health': {}, 'POST /migration/apply': {} }
+        perEndpoint: { 'GET /notes': { max: 1 }, '/notes': {}, '/ui': {}, 'POST /migration/apply': {} }
       },
       routes: [route]
     }).rateLimit,
@@ -237,6 +238,46 @@ t.test('rate limits have defaults, and accept two forms of endpoint names', asyn
     faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }),
     [/methd/],
     'the endpoint may belong to a route that has faults'
+  )
+  const hook: Route = { path: '/hook', method: 'post', webhook: { provider: 'github', secret: 'x' }, response: { ok: true } }
+  const routes = [
+    hook,
+    { ...hook, path: '/limited', rateLimit: { max: 5 } },
+    { ...route, path: '/own', rateLimit: { max: 5 } },
+    { ...route, path: '/both', rateLimit: { max: 5 } },
+    { ...route, path: '/both', method: 'delete' as const }
+  ]
+  const steps = [{ id: 'read', type: 'database', operation: 'select', table: 'notes' }]
+  const without = {
+    '/health': {},
+    'GET /health': {},
+    'POST /billing/webhook/payprov': {},
+    '/webhooks/billing/altprov': {},
+    'POST /hook': {},
+    '/in': {},
+    '/limited': {},
+    'GET /own': {},
+    'GET /both': {}
+  }
+  const effective = { '/both': {}, 'DELETE /both': {}, '/ui': {}, '/realtime': {} }
+  t.strictSame(
+    faultsOf({
+      rateLimit: { enabled: true, perEndpoint: { ...without, ...effective } },
+      routes,
+      webhooks: [{ name: 'in', path: '/in', provider: 'github', secret: 'x', workflow: { steps } }]
+    }),
+    [
+      '/rateLimit/perEndpoint/~1health: has no effect: this endpoint has no rate limit',
+      '/rateLimit/perEndpoint/GET ~1health: has no effect: this endpoint has no rate limit',
+      '/rateLimit/perEndpoint/POST ~1billing~1webhook~1payprov: has no effect: this endpoint has no rate limit',
+      '/rateLimit/perEndpoint/~1webhooks~1billing~1altprov: has no effect: this endpoint has no rate limit',
+      "/rateLimit/perEndpoint/POST ~1hook: has no effect: only the route's own `rateLimit` limits its signed calls",
+      '/rateLimit/perEndpoint/~1in: has no effect: signed calls of an entry of `webhooks` have no rate limit',
+      '/rateLimit/perEndpoint/~1limited: has no effect: the route has its own `rateLimit`',
+      '/rateLimit/perEndpoint/GET ~1own: has no effect: the route has its own `rateLimit`',
+      '/rateLimit/perEndpoint/GET ~1both: has no effect: the route has its own `rateLimit`'
+    ],
+    'names without an effect'
   )
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
   t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, {

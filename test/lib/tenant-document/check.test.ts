@@ -204,6 +204,25 @@ t.test('forbidden members of a document are reported with their place', async (t
       { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } },
       /^\/rateLimit\/perEndpoint\/POST ~1notes: is not a route of this document, did you mean/
     ],
+    [
+      'a rule for a route with its own rule',
+      { routes: [{ ...route, rateLimit: { max: 5 } }], rateLimit: { enabled: true, perEndpoint: { 'GET /notes': {} } } },
+      /^\/rateLimit\/perEndpoint\/GET ~1notes: has no effect: the route has its own `rateLimit`/
+    ],
+    [
+      'a rule for a webhook',
+      {
+        webhooks: [{
+          name: 'in',
+          path: '/in',
+          provider: 'github',
+          secret: '{{secret:hook}}',
+          workflow: { steps: [{ id: 'read', type: 'database', operation: 'select', table: 'notes' }] }
+        }],
+        rateLimit: { enabled: true, perEndpoint: { '/in': {} } }
+      },
+      /^\/rateLimit\/perEndpoint\/~1in: has no effect: signed calls of an entry of `webhooks` have no rate limit/
+    ],
     ['an invalid rule', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
   ]
   for (const [label, document, fault] of cases) t.match((await faultsOf(document))[0], fault, label)

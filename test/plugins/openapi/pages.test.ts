@@ -33,3 +33,16 @@ test('pages that could not be loaded are loaded by a later request', async (t) =
   replace(readdir)
   t.equal((await app.inject('/ui')).statusCode, 200)
 })
+
+test('the pages have a limit of their own, unless perEndpoint names them or rate limits are off', async (t) => {
+  const limits = async (rateLimit: object) => {
+    const { app } = await testApp(t, { plugins: { conventions: { root: true }, 'rate-limit': rateLimit, openapi: {} } })
+    const found = []
+    for (const url of ['/ui', '/ui/json']) found.push((await app.inject(url)).headers['x-ratelimit-limit'])
+    return found
+  }
+  t.strictSame(await limits({ enabled: true, default: { max: 7 } }), ['100', '100'])
+  t.strictSame(await limits({ enabled: true, default: { max: 7 }, perEndpoint: { '/ui': { max: 2 }, 'GET /ui/*': { max: 3 } } }), ['2', '3'])
+  t.strictSame(await limits({ enabled: false }), [undefined, undefined])
+  t.strictSame(await limits({ enabled: true, plansOnly: true }), ['100', '100'])
+})
