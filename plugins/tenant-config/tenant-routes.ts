@@ -52,7 +52,10 @@ export async function createTenantRoutes (source: TenantRoutesSource): Promise<P
   const routes: TenantRoute[] = []
   for (const { value: declared, pointer } of source.routes) {
     const method = methodOf(declared)
-    const route = new TenantRoute(declared, pointer, rules.limitOf(declared.rateLimit ?? null, method, declared.path), source)
+    // Signed calls come from the few addresses of a service.
+    const isUnlimited = declared.webhook !== undefined && declared.rateLimit === undefined
+    const limit = isUnlimited ? null : rules.limitOf(declared.rateLimit ?? null, method, declared.path)
+    const route = new TenantRoute(declared, pointer, limit, source)
     table.add(method, declared.path, route)
     routes.push(route)
     if (yielder.shouldYield()) await yielder.yield()
