@@ -3,6 +3,7 @@ import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
+import { isOfUrl } from '../queries/request-value.js'
 import { pointerTo } from '../schema/faults.js'
 import { maxAmount } from '../schema/limits.js'
 import type { Route } from '../schema/route.js'
@@ -34,18 +35,23 @@ function compileAmount (text: string, pointer: string, context: TemplateContext)
   if (faults.faults.length > before) return null
   if (!value.constant) {
     const path = placeOf(value.references)
+    const isText = isOfUrl(value)
     return (scope) => {
-      const amount = value.evaluate(scope)
+      const given = value.evaluate(scope)
+      const amount = isText ? asNumber(given) : given
       if (isAmount(amount)) return amount
       throw invalidInput(path, `must be a whole number from 1 to ${maxAmount}, the amount that the request uses`, 'resourceLimit')
     }
   }
-  const constant = value.evaluate(noScope)
-  // Settings are strings.
-  const amount = typeof constant === 'string' && /^\d{1,16}$/.test(constant) ? Number(constant) : constant
+  const amount = asNumber(value.evaluate(noScope))
   if (isAmount(amount)) return () => amount
   faults.add(pointer, `expected a whole number from 1 to ${maxAmount}`)
   return null
+}
+
+/** Settings, path parameters and undeclared members of the query string are texts. */
+function asNumber (value: unknown): unknown {
+  return typeof value === 'string' && /^\d{1,16}$/.test(value) ? Number(value) : value
 }
 
 function isAmount (value: unknown): value is number {

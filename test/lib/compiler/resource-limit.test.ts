@@ -26,6 +26,14 @@ test('the usage of a request is compiled once', async (t) => {
   t.match(documented(limited()).errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
 })
 
+test('an amount of the path or the query string needs no declaration as a number', async (t) => {
+  const amount = (text: string, changes: Parameters<typeof scopeOf>[0]) => compile(limited(text)).resourceLimit?.amount(scopeOf(changes))
+  t.equal(amount('{{query.n}}', { query: { n: '5' } }), 5)
+  t.equal(amount('{{query.n}}', { query: { n: 5 } }), 5, 'a declared one is a number already')
+  t.equal(amount('{{query.n || 3}}', { query: {} }), 3)
+  t.equal(amount('{{params.id}}', { params: { id: '12' } }), 12)
+})
+
 test('an invalid amount is rejected with the member that it came from', async (t) => {
   const { resourceLimit } = compile(limited('{{body.order.n}}'))
   for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
@@ -38,11 +46,11 @@ test('an invalid amount is rejected with the member that it came from', async (t
   }
   const refusedAt = (path: string) => ({ code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path }] } })
   t.throws(() => resourceLimit?.amount(scopeOf({ body: 'text' })), refusedAt('/body/order/n'))
-  t.throws(
-    () => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n: '5' } })),
-    refusedAt('/query/n'),
-    'a parameter that is declared as a number becomes one'
-  )
+  for (const n of ['0', '-1', '1.5', '1e3', ' 5', '', '9007199254740992', '00000000000000005', ['5']]) {
+    t.throws(() => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n } })), refusedAt('/query/n'), String(n))
+  }
+  const mixed = compile(limited('{{query.n || body.n}}')).resourceLimit
+  t.throws(() => mixed?.amount(scopeOf({ body: { n: '5' } })), refusedAt('/query/n'), 'a text of the body is no number')
   t.throws(() => compile(limited('{{auth.weight}}')).resourceLimit?.amount(scopeOf()), refusedAt('/auth/weight'))
 })
 
