@@ -18,6 +18,9 @@ import { objectOf } from './schema-members.js'
 /** The name of its result in `{{results.workflow}}`. */
 export const workflowResult = 'workflow'
 
+/** The fault of `webhookOnComplete` in a run within the request. */
+export const callbackRequiresAsync = 'requires `async: true`: otherwise the response of the route is the end of the workflow'
+
 export interface CompiledRouteWorkflow {
   readonly workflow: CompiledWorkflow
   /** The input of the workflow; null for the body. */
@@ -103,7 +106,7 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
       if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the response of an asynchronous workflow is sent before its result exists')
     }
   } else if (workflow.webhookOnComplete !== undefined) {
-    faults.add(`${at}/webhookOnComplete`, 'requires `async: true`: otherwise the response of the route is the end of the workflow')
+    faults.add(`${at}/webhookOnComplete`, callbackRequiresAsync)
   }
 }
 

@@ -1,6 +1,7 @@
 /** The endpoints of workflows, and their schemas. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { callbackRequiresAsync } from '../../lib/compiler/workflow.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -14,6 +15,7 @@ import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
@@ -164,6 +166,7 @@ export function workflowRoutes (app: FastifyGroup): void {
   }, async (request, reply) => {
     const tenant = tenantOf(request)
     const { input, async: isAsync = true, ...sent } = request.body
+    if (!isAsync && sent.webhookOnComplete !== undefined) throw invalidInput('/body/webhookOnComplete', callbackRequiresAsync, 'async')
     const workflow = await readInline(tenant, sent, (definition, faults) => documents.own(tenant, definition, '/body', faults))
     if (workflow.secrets.length > 0 && !await hasPermission(request, 'secrets:write')) {
       throw failure('forbidden', { message: 'Steps that read a secret also require the permission secrets:write' })
