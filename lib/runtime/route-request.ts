@@ -7,10 +7,11 @@ import type { CompiledRoute } from '../compiler/route.js'
 import { takesIdempotencyKey } from '../compiler/write-headers.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { Scope } from '../expressions/types.js'
+import { withIndexLink } from '../firestore/failures.js'
 import { tagOfBody, withTag } from '../http/caching.js'
 import { idempotencyHeader, idempotencyKeyIn } from '../http/idempotency-key.js'
 import type { RouteReply } from '../http/route-reply.js'
-import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
+import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { traceOf } from '../log/trace-context.js'
 import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
@@ -126,8 +127,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const fullAccess = typeof access === 'boolean' ? access : await access
     const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
     const scope = scopeOf(this.request, fullAccess, secrets, events)
-    if (this.#createGuard !== undefined) this.#guard = await this.#createGuard(scope)
-    return await (events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope))
+    try {
+      if (this.#createGuard !== undefined) this.#guard = await this.#createGuard(scope)
+      return await (events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope))
+    } catch (error) {
+      // Callers that share a load share its error, too.
+      throw scope.auth !== null && isPlatformAdmin(scope.auth) ? withIndexLink(error) : error
+    }
   }
 
   /** Throws `resourceLimit` if the caller's limit is reached. Gives the amount back if a later step fails. */

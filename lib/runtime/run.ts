@@ -6,11 +6,11 @@ import type { Engine, Isolation } from '../database/engine.js'
 import { failure, isFailure } from '../errors.js'
 import { formOf, maxResultBytes, type ResultKind } from '../expressions/result.js'
 import type { Scope } from '../expressions/types.js'
-import { lateWrites, withIndexLink } from '../firestore/failures.js'
+import { lateWrites } from '../firestore/failures.js'
 import { repeatableIds } from '../firestore/repeatable-ids.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
 import type { RouteReply } from '../http/route-reply.js'
-import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
+import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import type { BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery } from '../queries/compiled-query.js'
@@ -286,12 +286,8 @@ async function rowsOf (query: CompiledQuery, scope: Scope, { sql, turns }: Store
 async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: Stores): Promise<Result> {
   if (documents === null) throw new Error('the plugin database has no Firestore')
   const { operation, resultKind, finish } = query.bind(scope)
-  try {
-    const text = found(query, await documents.text(operation))
-    return { text: finish === undefined ? text : finish(text), resultKind }
-  } catch (error) {
-    throw scope.auth !== null && isPlatformAdmin(scope.auth) ? withIndexLink(error) : error
-  }
+  const text = found(query, await documents.text(operation))
+  return { text: finish === undefined ? text : finish(text), resultKind }
 }
 
 /** No row means "not found"; for an upsert, it means that another tenant owns the row. */
