@@ -100,7 +100,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
   try {
     new RegExp(pattern, 'u').test('')
   } catch (error) {
-    faults.add(at, `invalid regular expression: ${messageOf(error)}`)
+    faults.add(at, `invalid regular expression: ${messageOf(error).replace(/^Invalid regular expression: /, '')}`)
     return {}
   }
   return { pattern }

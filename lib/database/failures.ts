@@ -22,19 +22,23 @@ export class ColumnsError extends TenantryError {
   readonly #entry: CatalogueEntry
   readonly #columns: readonly BrokenColumn[]
 
-  /** `pointers`: the JSON Pointers of the columns that the caller gave; other columns have their names. */
+  /**
+   * @param pointers the JSON Pointers of the columns that the caller gave; other columns have their names
+   * @param writer the part of the document that writes, in words
+   */
   constructor (
     entry: CatalogueEntry,
     table: string,
     columns: readonly BrokenColumn[],
     cause: unknown,
-    pointers?: ReadonlyMap<string, string>
+    pointers?: ReadonlyMap<string, string>,
+    writer = 'the route'
   ) {
     const details = columns.map(({ column, message, keyword }) => {
       const path = pointers?.get(column)
       if (path !== undefined) return { path, message, keyword }
       const isUnset = pointers !== undefined && keyword === 'required'
-      return { path: `/${column}`, message: isUnset ? `${message}, and the route gives it none` : message, keyword }
+      return { path: `/${column}`, message: isUnset ? `${message}, and ${writer} gives it none` : message, keyword }
     })
     super(entry, { cause, ...details.length > 0 && { extras: { details } } })
     this.table = table
@@ -43,8 +47,8 @@ export class ColumnsError extends TenantryError {
   }
 
   /** The same error for a caller whose columns come from these members of the request. */
-  at (pointers: ReadonlyMap<string, string>): ColumnsError {
-    return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, pointers)
+  at (pointers: ReadonlyMap<string, string>, writer?: string): ColumnsError {
+    return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, pointers, writer)
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Table } from '../database/catalogue.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { Embed, Query } from '../schema/query.js'
-import { type AggregateName, describeArgument, resultType } from './aggregate.js'
+import { type AggregateName, describeArgument, isAggregate, resultType } from './aggregate.js'
 import { isOrdered, orderedInstead } from './column-value.js'
 import { findColumn, findTable, type QueryContext } from './context.js'
 import { compileEmbedRows, mostNested, mostRows } from './embed.js'
@@ -166,7 +166,10 @@ function embedOf (
   const { catalogue, faults } = context
   const relation = findRelation(catalogue, table, item)
   if (typeof relation === 'string') {
-    faults.add(pointer, relation, catalogue.tables.has(item.name) ? undefined : nearest(item.name, catalogue.tables.keys()))
+    const isKnown = catalogue.tables.has(item.name)
+    const call = isKnown ? undefined : callFor(item.name, items)
+    if (call !== undefined) faults.add(pointer, `${relation}, did you mean \`${call}\`?`)
+    else faults.add(pointer, relation, isKnown ? undefined : nearest(item.name, catalogue.tables.keys()))
     return []
   }
   const hidden = [relation.table, relation.junction?.table].some((each) =>
@@ -191,6 +194,14 @@ function embedOf (
   return selection === undefined
     ? []
     : [{ kind: 'embed', name, relation, selection, rows: { inner, most, ...compileEmbedRows(own, relation, selection, at, context) } }]
+}
+
+/** The aggregate that SQL writes as `count(*)` or `sum(qty)`; undefined for anything else. */
+function callFor (name: string, [only, ...others]: readonly SelectItem[]): string | undefined {
+  if (!isAggregate(name) || only === undefined || others.length > 0) return undefined
+  if (only.name === '*') return name === 'count' && only.aggregate === undefined ? 'count()' : undefined
+  const isColumn = only.alias === undefined && only.aggregate === undefined && only.items === undefined
+  return isColumn ? `${only.text}.${name}()` : undefined
 }
 
 function isCount ({ name, alias, path, aggregate, items }: SelectItem): boolean {

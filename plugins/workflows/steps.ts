@@ -65,7 +65,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
   } catch (error) {
     // The connection was lost, but the commit may have happened.
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
-    throw atInputPointers(error, query, bound)
+    throw atInputPointers(error, query, bound, `the step "${id}"`)
   }
   if (query.write) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
   return outcome

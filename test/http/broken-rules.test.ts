@@ -3,6 +3,7 @@ import { test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
 import { caller, refused, type Request } from './caller.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
@@ -87,6 +88,22 @@ test('a violated constraint names its place in the request, like every other rej
   const removal = await ask(`DELETE /people/${String(Object(person).id)}`)
   refused(t, removal, 400, 'CONSTRAINT_VIOLATED')
   t.match(removal.body.details, [{ path: '/author_id', message: /notes/ }])
+})
+
+test('a required column that a step of a workflow leaves out is a fault of the step, not of a route', async (t) => {
+  const steps = [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { code: 'x' } }] as const
+  const app = await testServer(t, {
+    ...document,
+    workflows: [{ id: 'write', steps: [...steps] }],
+    routes: [{ method: 'post', path: '/write', workflow: { steps: [...steps] } }]
+  }, { tenants: ['acme'] })
+  const ask = caller(t, app, { token: signToken({ sub: 'ada', tenant_id: 'acme', role: 'admin' }) })
+  const details = [{ path: '/title', message: 'title must have a value, and the step "note" gives it none', keyword: 'required' }]
+  for (const [target, body] of [['POST /agent/workflow/run', { ref: 'write', async: false }], ['POST /write', {}]] as const) {
+    const response = await ask(target, { body })
+    refused(t, response, 400, 'CONSTRAINT_VIOLATED', target)
+    t.match(response.body, { details }, target)
+  }
 })
 
 test('an upsert of one key in two spellings is not reported as a missing reference', async (t) => {

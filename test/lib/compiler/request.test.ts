@@ -244,7 +244,9 @@ t.test('names of Object.prototype are ordinary fields', async (t) => {
 
 t.test('invalid rules are reported as faults', async (t) => {
   t.match(faultsOf({ params: { idd: {} } }, { params: ['id'] }), [/^\/request\/params\/idd .*no parameter.*\[id\]$/])
-  t.match(faultsOf({ body: { a: { type: 'string', pattern: '(' } } }), [/^\/request\/body\/a\/pattern invalid regular expression/])
+  t.match(faultsOf({ body: { a: { type: 'string', pattern: '(' } } }), [
+    /^\/request\/body\/a\/pattern invalid regular expression: \/\(\/u: Unterminated group/
+  ])
   t.match(faultsOf({ body: { a: { type: 'number', minLength: 1 } } }), [/minLength.*is for string or array/])
   t.match(faultsOf({ body: { a: { type: 'integer', format: 'email' } } }), [/format.*an integer/])
   t.match(faultsOf({ body: { a: { type: 'string', items: {} } } }), [/items/])

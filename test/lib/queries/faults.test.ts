@@ -26,6 +26,12 @@ test('a query that contradicts the database or itself is reported with its place
     [select({ select: 'titel' }), ['/q/select: the table "articles" has no column "titel", did you mean "title"?']],
     [select({ select: 'authors' }), ['/q/select: "authors" is a table: write `authors(*)` to embed it']],
     [select({ select: 'autors(*)' }), ['/q/select: there is no table "autors", did you mean "authors"?']],
+    [select({ select: 'count(*)' }), ['/q/select: there is no table "count", did you mean `count()`?']],
+    [select({ select: 'status, total:count(*)' }), ['/q/select: there is no table "count", did you mean `count()`?']],
+    [select({ select: 'status, sum(views)' }), ['/q/select: there is no table "sum", did you mean `views.sum()`?']],
+    [select({ select: "avg(meta->'n')" }), ['/q/select: there is no table "avg", did you mean `meta->\'n\'.avg()`?']],
+    [select({ select: 'sum(*)' }), ['/q/select: there is no table "sum"']],
+    [select({ select: 'max(views, rating)' }), ['/q/select: there is no table "max"']],
     [select({ select: 'seats(*)' }), ['/q/select: there is no foreign key between "articles" and "seats"']],
     [select({ select: 'id, id:title' }), [
       '/q/select: two members of "articles" have the name "id": rename one of them, `other_name:title`'
