@@ -90,6 +90,15 @@ export function membersIn (pointer: string): string[] {
   return pointer.split('/').slice(1).map((name) => name.replaceAll('~1', '/').replaceAll('~0', '~'))
 }
 
+/** The members of a JSON Pointer in the fragment of a URI. */
+export function membersInFragment (fragment: string): string[] {
+  try {
+    return membersIn(decodeURIComponent(fragment))
+  } catch {
+    return membersIn(fragment)
+  }
+}
+
 /** Skips the replacement for ordinary names; a document has many. */
 function escaped (name: string): string {
   return name.includes('~') || name.includes('/') ? name.replaceAll('~', '~0').replaceAll('/', '~1') : name

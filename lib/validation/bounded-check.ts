@@ -4,7 +4,7 @@
  */
 import type { ErrorObject } from 'ajv'
 import { isRecord } from '../json/plain-value.js'
-import { membersIn, pointerTo } from '../schema/faults.js'
+import { membersInFragment, pointerTo } from '../schema/faults.js'
 import { shortened } from './detail.js'
 import { compilePattern, type LinearPattern } from './linear-pattern.js'
 import { rules, type Schema, type SchemaWalk } from './schema-rules.js'
@@ -138,7 +138,7 @@ class Walk implements SchemaWalk {
   #find (reference: string): unknown {
     if (reference !== '#' && !reference.startsWith('#/')) return true
     let found: unknown = this.#root
-    for (const name of membersIn(decoded(reference))) {
+    for (const name of membersInFragment(reference.slice(1))) {
       if (typeof found !== 'object' || found === null || !Object.hasOwn(found, name)) return true
       found = Reflect.get(found, name)
     }
@@ -183,13 +183,4 @@ class Walk implements SchemaWalk {
 
 function pointerOf (way: Way): string {
   return pointerTo('', ...way.map((name) => typeof name === 'string' ? shortened(name) : name))
-}
-
-/** A reference as a JSON Pointer. */
-function decoded (reference: string): string {
-  try {
-    return decodeURIComponent(reference.slice(1))
-  } catch {
-    return reference.slice(1)
-  }
 }

@@ -1,6 +1,6 @@
 /** References to the schemas that an app shares with `addSchema`. */
 import { isRecord } from '../json/plain-value.js'
-import { membersIn } from '../schema/faults.js'
+import { membersInFragment } from '../schema/faults.js'
 
 /** The members of a schema, or schemas by `$id`. */
 export type Members = Readonly<Record<string, unknown>>
@@ -28,7 +28,7 @@ export function referredSchema<Whole extends WholeSchema> (
 ): PlacedSchema<Whole> | undefined {
   const [id = '', fragment = ''] = reference.split('#')
   const target = id === '' ? whole : sharedOf(id)
-  const schema = membersIn(fragment).reduce<unknown>((node, name) => isRecord(node) ? node[name] : undefined, target?.schema)
+  const schema = membersInFragment(fragment).reduce<unknown>((node, name) => isRecord(node) ? node[name] : undefined, target?.schema)
   return target === undefined || !isRecord(schema) ? undefined : { schema, whole: target }
 }
 

@@ -7,12 +7,15 @@ import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 import { tenantIdPattern } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { membersInFragment } from '../../lib/schema/faults.js'
+import { withPointers } from '../../lib/validation/named-parts.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
 import { maxReferences, type PlacedSchema, referredSchema, resolvedSchema } from '../../lib/validation/shared-schemas.js'
 
-/** A schema that the app shares by `$id`, or a part of a tool, and the name of its component. */
+/** A schema that the app shares by `$id`, or a part of a tool or of an operation. */
 interface SharedSchema {
-  readonly name: string
+  /** The name of its component. Empty for a part of an operation until a reference leads to the component. */
+  name: string
   readonly schema: unknown
 }
 
@@ -36,6 +39,8 @@ export interface Field {
 export interface Components {
   /** Writes a schema, with references in place of named schemas in it. */
   write(schema: unknown): unknown
+  /** Writes a part of an operation. References within it lead to a component that is a copy of the part. */
+  writeWhole(schema: unknown): unknown
   /** Writes a part of a tool. If it is a reference, the schema behind it is written. References to `#` lead to the component `name`. */
   writePart(name: string, schema: unknown): unknown
   /** The fields of a part of a request by name, with those behind its reference. */
@@ -67,12 +72,15 @@ export interface ComponentsOptions {
   readonly base?: Components
 }
 
+/** Members that set no rules for a value. */
+const withoutRules = new Set(['$id', '$schema', '$anchor', '$comment', '$defs', 'definitions'])
+
 /** Names the components of shared schemas. */
 export function sharedSchemas (schemas: JsonSchema, taken: ReadonlySet<string>): Map<string, SharedSchema> {
   const names = new Set(taken)
   return new Map(
     Object.entries(schemas).map(([id, schema]) => {
-      const wanted = errorComponents.get(id) ?? id.replace(/[^\w.-]+/g, '_')
+      const wanted = errorComponents.get(id) ?? componentName(id)
       let name = wanted
       for (let number = 2; names.has(name); number++) name = `${wanted}${number}`
       names.add(name)
@@ -87,13 +95,29 @@ export function createComponents (
   const added: Component[] = []
   const byName = new Map<string, Component>()
   const bySchema = new WeakMap<object, Component>()
+  const sharedById = new Map<string, SharedSchema>()
   const reserved = new Set([...taken, ...Array.from(shared.values(), ({ name }) => name)])
   let characters = 0
   /** The schema that is being written, to which references without an `$id` lead. */
   let root: SharedSchema | undefined
 
   const find = (name: string): Component | undefined => byName.get(name) ?? base?.find(name)
-  const sharedOf = (id: string): SharedSchema | undefined => shared.get(id)
+
+  function sharedOf (id: string): SharedSchema | undefined {
+    const known = sharedById.get(id)
+    const given = shared.get(id)
+    if (known !== undefined || given === undefined) return known
+    const whole = { name: given.name, schema: withPointers(given.schema) }
+    sharedById.set(id, whole)
+    return whole
+  }
+
+  /** A part may also be a copy of a shared schema. */
+  function wholeOf (name: string, part: unknown): SharedSchema {
+    const id = isRecord(part) ? part['$id'] : undefined
+    const known = typeof id === 'string' ? sharedOf(id) : undefined
+    return known ?? { name, schema: withPointers(part) }
+  }
 
   function add (component: Component): Component {
     added.push(component)
@@ -103,13 +127,13 @@ export function createComponents (
   }
 
   /** The component with this name and content. A number after the name distinguishes other content. */
-  function componentOf (wanted: string, copy: unknown): Component {
+  function componentOf (wanted: string, copy: unknown, text = JSON.stringify(copy)): Component {
     const content = JSON.stringify(sorted(copy))
     for (let number = 1; ; number++) {
       const name = number === 1 ? wanted : `${wanted}${number}`
       if (reserved.has(name)) continue
       const found = find(name)
-      if (found === undefined) return add({ name, content, text: JSON.stringify(copy) })
+      if (found === undefined) return add({ name, content, text })
       if (found.content === content) return found
     }
   }
@@ -122,21 +146,32 @@ export function createComponents (
     return copy
   }
 
+  /** Writes a component after it is added, since it may refer to itself. */
+  function fill (component: Component, whole: SharedSchema): void {
+    component.text = JSON.stringify(written(whole.schema, whole))
+    characters += component.text.length
+  }
+
   function expanded (schema: unknown, within: SharedSchema, left: number): unknown {
     const { $ref: reference, title, description, ...others } = isRecord(schema) ? schema : {}
-    // Beside other members, a reference stays: the schema has the rules of both.
-    if (typeof reference !== 'string' || left === 0 || Object.keys(others).length > 0) return written(schema, within)
+    // Beside other rules, a reference stays: the schema has the rules of both.
+    const hasRules = Object.keys(others).some((name) => !withoutRules.has(name))
+    if (typeof reference !== 'string' || left === 0 || hasRules) return written(schema, within)
     const found = referredSchema(reference, within, sharedOf)
     if (found === undefined) return written(schema, within)
     const copy = { ...found.schema, ...title !== undefined && { title }, ...description !== undefined && { description } }
     return expanded(copy, found.whole, left - 1)
   }
 
-  function fieldsIn (
-    { schema, whole }: PlacedSchema<SharedSchema>,
-    required: readonly string[],
-    write: (schema: unknown) => unknown
-  ): Array<[name: string, Field]> {
+  /** Names the component of a part of an operation, and adds it. Equal parts share one. */
+  function addWhole (whole: SharedSchema): void {
+    const before = added.length
+    const component = componentOf(nameFor(whole.schema), whole.schema, '')
+    whole.name = component.name
+    if (added.length > before) fill(component, whole)
+  }
+
+  function fieldsIn ({ schema, whole }: PlacedSchema<SharedSchema>, required: readonly string[]): Array<[name: string, Field]> {
     return Object.entries(propertiesOf(schema)).map(([name, given]) => {
       const { schema: resolved } = resolvedSchema(given, whole, sharedOf)
       const { description = resolved['description'], ...rest } = isRecord(given) ? given : {}
@@ -144,7 +179,7 @@ export function createComponents (
         required: required.includes(name),
         description: typeof description === 'string' ? description : undefined,
         isObject: resolved['type'] === 'object',
-        write: () => write(rest)
+        write: () => written(rest, whole)
       }]
     })
   }
@@ -152,15 +187,22 @@ export function createComponents (
   const components: Components = {
     find,
     write: (schema) => write(schema, components),
-    writePart: (name, schema) => expanded(schema, { name, schema }, maxReferences),
+    writeWhole (schema) {
+      const reference = isRecord(schema) ? components.referenceToNamed(schema) : undefined
+      if (reference !== undefined) return { $ref: reference }
+      const whole = wholeOf('', schema)
+      return written(whole.schema, whole)
+    },
+    writePart (name, schema) {
+      const whole = wholeOf(name, schema)
+      return expanded(whole.schema, whole, maxReferences)
+    },
     fieldsOf (part) {
-      const own = { schema: isRecord(part) ? part : {}, whole: { name: '', schema: part } }
-      const found = resolvedSchema(part, own.whole, sharedOf)
+      const whole = wholeOf('', part)
+      const own = { schema: isRecord(whole.schema) ? whole.schema : {}, whole }
+      const found = resolvedSchema(whole.schema, whole, sharedOf)
       const required = [...requiredOf(part), ...requiredOf(found.schema)]
-      const fields = fieldsIn(own, required, components.write)
-      if (found.whole === own.whole) return new Map(fields)
-      // References without an `$id` lead to the shared schema.
-      return new Map([...fieldsIn(found, required, (schema) => written(schema, found.whole)), ...fields])
+      return new Map([...fieldsIn(found, required), ...fieldsIn(own, required)])
     },
     referenceToNamed (schema) {
       const wanted = schemaName(schema)
@@ -173,13 +215,13 @@ export function createComponents (
     },
     referenceToShared (reference) {
       const [id = '', fragment = ''] = reference.split('#')
-      const known = id === '' ? root : shared.get(id)
+      const known = id === '' ? root : sharedOf(id)
       if (known === undefined) return reference
-      if (find(known.name) === undefined) {
-        // Added before it is written, since it may refer to itself.
-        const component = add({ name: known.name, content: undefined, text: '' })
-        component.text = JSON.stringify(written(known.schema, known))
-        characters += component.text.length
+      if (known.name === '') {
+        if (referredSchema(reference, known, sharedOf) === undefined) return reference
+        addWhole(known)
+      } else if (find(known.name) === undefined) {
+        fill(add({ name: known.name, content: undefined, text: '' }), known)
       }
       return prefix + known.name + fragment
     },
@@ -203,6 +245,19 @@ export function createComponents (
     }
   }
   return components
+}
+
+/** The name of a part that no one named. */
+function nameFor (schema: unknown): string {
+  const { $id, title, $ref } = isRecord(schema) ? schema : {}
+  const wanted = [$id, title, typeof $ref === 'string' ? membersInFragment($ref).at(-1) : undefined]
+  const [name = 'Schema'] = wanted.filter((text) => typeof text === 'string').map(componentName).filter((text) => /\w/.test(text))
+  return name
+}
+
+/** With the characters that OpenAPI allows. */
+function componentName (text: string): string {
+  return text.replace(/[^\w.-]+/g, '_')
 }
 
 function sorted (value: unknown): unknown {

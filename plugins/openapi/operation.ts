@@ -7,7 +7,7 @@ import { schemaName } from '../../lib/validation/named-schema.js'
 import { cacheHeaders, type Components, type Field, limitHeaders, locationHeaders, rateLimited } from './components.js'
 import type { Documentation, DocumentedRoute } from './documentation.js'
 import { parametersOf, toTemplate } from './path.js'
-import { isSchema, toSchemaObject } from './schema.js'
+import { isSchema } from './schema.js'
 
 /** The settings of operations. */
 export interface OperationContext {
@@ -94,7 +94,7 @@ function contentOf (media: readonly string[], schema: unknown, components: Compo
   const members: [string, unknown][] = isSchema(schema) && isSchema(schema['content'])
     ? Object.entries(schema['content']).map(([type, member]) => [type, isSchema(member) ? member['schema'] : {}])
     : media.map((type) => [type, schema])
-  return Object.fromEntries(members.map(([type, member]) => [type, { schema: toSchemaObject(member, components) }]))
+  return Object.fromEntries(members.map(([type, member]) => [type, { schema: components.writeWhole(member) }]))
 }
 
 function responses (

@@ -1,19 +1,17 @@
 /** JSON Schemas of routes as Schema Objects of OpenAPI 3.1, which are JSON Schema 2020-12, or of OpenAPI 3.0. */
 import type { JsonSchema } from '../../lib/expressions/types.js'
+import { dataMembers, schemaMaps } from '../../lib/validation/named-parts.js'
 import type { Components } from './components.js'
 
 export function isSchema (value: unknown): value is JsonSchema {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The members of a schema whose value maps names to schemas, and those whose value is data. */
-const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
-const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
 /** Members that the document expresses in another way, or omits. */
-const omitted = new Set(['$id', '$schema', 'nullable', 'expected'])
+const omitted = new Set(['$id', '$anchor', '$schema', 'nullable', 'expected'])
 
 /** A schema, or a reference to the component of a named schema. */
-export function toSchemaObject (schema: unknown, components: Components): unknown {
+function toSchemaObject (schema: unknown, components: Components): unknown {
   const reference = isSchema(schema) ? components.referenceToNamed(schema) : undefined
   return reference === undefined ? components.write(schema) : { $ref: reference }
 }
@@ -33,7 +31,7 @@ function write (schema: unknown, components: Components, finish: (copy: JsonSche
   for (const [key, value] of Object.entries(schema)) {
     if (omitted.has(key)) continue
     if (key === '$ref' && typeof value === 'string') copy[key] = components.referenceToShared(value)
-    else if (data.has(key)) copy[key] = value
+    else if (dataMembers.has(key)) copy[key] = value
     else if (schemaMaps.has(key) && isSchema(value)) {
       copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, inner(member)]))
     } else copy[key] = inner(value)

@@ -1,5 +1,6 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { test } from 'tap'
+import { Type } from 'typebox'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { document, serve, textOf, token } from './app.js'
 
@@ -120,6 +121,25 @@ for (const era of ['modern', 'legacy'] as const) {
     t.match(await client.callTool({ name: 'list', arguments: { body } }), {
       structuredContent: era === 'modern' ? [body] : { result: [body] }
     })
+  })
+}
+
+for (const era of ['modern', 'legacy'] as const) {
+  test(`a ${era} client calls tools with recursive types of TypeBox`, async (t) => {
+    const node = Type.Cyclic({ Node: Type.Object({ id: Type.String(), nodes: Type.Array(Type.Ref('Node')) }) }, 'Node')
+    const tool = { name: 'tree', description: 'Returns its body.', readOnly: true, destructive: false }
+    const { connect } = await serve(t, {}, {
+      prepare (app) {
+        app.register(async (group) => {
+          const schema = { body: node, response: { 200: node } }
+          group.post('/tree', { config: { access: 'open', tool }, schema }, async ({ body }) => body)
+        })
+      }
+    })
+    const client = await connect(token('acme'), era)
+    t.ok((await client.listTools()).tools.some(({ name }) => name === 'tree'))
+    const body = { id: 'a', nodes: [{ id: 'b', nodes: [] }] }
+    t.match(await client.callTool({ name: 'tree', arguments: { body } }), { structuredContent: body })
   })
 }
 

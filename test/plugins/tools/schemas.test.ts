@@ -2,6 +2,7 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import Fastify, { type FastifyInstance, type FastifySchema } from 'fastify'
 import { type Test, test } from 'tap'
+import { Type } from 'typebox'
 import auth from '../../../plugins/auth/index.js'
 import tools, { type Tool } from '../../../plugins/tools/index.js'
 import { testSecret } from '../../helpers/tokens.js'
@@ -87,6 +88,56 @@ test('references within a schema of the route still lead to it', async (t) => {
   t.notOk(accepts({ id: 'a', body: { words: [7] } }))
   t.notOk(accepts({ id: 'a', word: 7 }))
   t.notOk(checkOf(outputSchema)({ word: 7 }))
+})
+
+test('parts that a schema names by `$id` are found, with recursive types of TypeBox', async (t) => {
+  const node = Type.Cyclic({ Node: Type.Object({ id: Type.String(), nodes: Type.Array(Type.Ref('Node')) }) }, 'Node')
+  const good = { id: 'a', nodes: [{ id: 'b', nodes: [] }] }
+  const bad = { id: 'a', nodes: [{ id: 'b', nodes: [{ id: 7, nodes: [] }] }] }
+  for (const isInner of [false, true]) {
+    const schema = isInner ? Type.Object({ tree: node }) : node
+    const valueOf = (tree: unknown) => isInner ? { tree } : tree
+    const { inputSchema, outputSchema = {} } = await toolOf(t, { body: schema, response: { 200: schema } })
+    const accepts = checkOf(inputSchema)
+    t.ok(accepts({ id: 'a', body: valueOf(good) }))
+    t.notOk(accepts({ id: 'a', body: valueOf(bad) }), 'the recursion is kept')
+    t.notOk(accepts({ id: 'a' }))
+    t.equal(outputSchema['type'], 'object', 'older versions of MCP accept only objects')
+    t.ok(checkOf(outputSchema)(valueOf(good)))
+    t.notOk(checkOf(outputSchema)(valueOf(bad)))
+  }
+})
+
+test('parts with an `$id` or an `$anchor`, and references within them, are found', async (t) => {
+  const { inputSchema } = await toolOf(t, {
+    querystring: { type: 'object', properties: { from: { $id: 'day', type: 'string' }, to: { $ref: 'day#' } } },
+    body: {
+      $id: 'order',
+      type: 'object',
+      properties: {
+        'first & last': {
+          $id: 'lines',
+          type: 'array',
+          items: { $ref: '#/definitions/count' },
+          definitions: { count: { type: 'integer' } }
+        },
+        more: { $ref: 'lines' },
+        name: { $anchor: 'name', type: 'string' },
+        alias: { $ref: '#name' },
+        note: { $ref: 'note#' },
+        parent: { $ref: 'order' },
+        // The name of a member.
+        $id: { enum: [{ $id: 'lines' }] }
+      }
+    }
+  })
+  const accepts = checkOf(inputSchema)
+  const input = (body: object, to: unknown = 'a') => ({ id: 'a', from: 'a', to, body })
+  t.ok(accepts(input({ 'first & last': [1], more: [2], name: 'a', alias: 'b', note: { title: 'c' }, parent: { more: [3] } })))
+  t.notOk(accepts(input({}, 7)))
+  for (const body of [{ 'first & last': ['a'] }, { more: ['a'] }, { alias: 7 }, { note: {} }, { parent: { more: ['a'] } }, { $id: 7 }]) {
+    t.notOk(accepts(input(body)), JSON.stringify(body))
+  }
 })
 
 test('`nullable` is a type of JSON Schema 2020-12', async (t) => {
