@@ -45,7 +45,7 @@ export function explain (error: TenantryError, address = addressOption): string 
   return [text, ...causesOf(error.cause).filter((cause) => !text.includes(cause)), ...remedyOf(error, address)].join(': ')
 }
 
-export function isUnreachable (error: unknown): error is TenantryError {
+export function isUnreachable (error: unknown): boolean {
   return error instanceof TenantryError && error.code === catalogue.databaseUnavailable.code
 }
 

@@ -10,7 +10,7 @@ import { isRecord } from '../json/plain-value.js'
 const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage', idempotency: 'idempotency' } as const
 type Guard = keyof typeof decorators
 
-type RequiredAccess = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule' | 'idempotency'>
+type RequiredAccess = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule' | 'addressLimit' | 'idempotency'>
 
 interface Watched {
   readonly context: FastifyInstance
@@ -25,6 +25,9 @@ interface Watch {
 
 /** By the HTTP server, which all contexts of an app share. */
 const watches = new WeakMap<object, Watch>()
+
+/** The contexts whose routes also work without the rate limits that they ask for. */
+const withoutLimits = new WeakSet<FastifyInstance>()
 
 /** Marks the config of routes in an app whose earlier routes are unknown. */
 const seen = Symbol('tenantry.seen')
@@ -64,6 +67,11 @@ export function guardRoutes (app: FastifyInstance, name: Guard, guard: (route: R
     watched(watch, this, route).guardedBy.add(name)
     guard(route)
   })
+}
+
+/** Lets the app start without the plugin rate-limit, although routes of the context ask for a limit. */
+export function allowMissingLimits (context: FastifyInstance): void {
+  withoutLimits.add(context)
 }
 
 /** Throws if earlier routes of the context, or of its children, ask for the plugin. */
@@ -116,9 +124,10 @@ function watchLate (app: FastifyInstance): Watch {
     })
     context.addHook('onRequest', (request, _reply, done) => {
       const { config, method, url = '' } = request.routeOptions
-      if (!(seen in config) && (asksForCaller(config) || isRecord(config.rateLimitRule))) {
-        throw new Error(outside(`${String(method)} ${url}`, config))
-      }
+      const route = `${String(method)} ${url}`
+      const limit = limitOf(config)
+      if (!(seen in config) && asksForCaller(config)) throw new Error(outside(route, config))
+      if (!(seen in config) && limit !== undefined) throw new Error(unlimited(route, limit))
       done()
     })
   }
@@ -140,11 +149,12 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
     // Fastify adds it to a GET, which is named instead.
     if (method === 'HEAD') continue
     const route = `${String(method)} ${url}`
+    const limit = limitOf(asked)
     for (const guard of guardsOf(asked)) {
       if (guardedBy.has(guard)) continue
       if (context.hasDecorator(decorators[guard])) yield tooEarly(route, guard)
       else if (guard === 'auth' && asksForCaller(asked)) yield outside(route, asked)
-      else if (guard === 'rate-limit' && isRecord(asked.rateLimitRule)) yield unlimited(route)
+      else if (guard === 'rate-limit' && limit !== undefined && !withoutLimits.has(context)) yield unlimited(route, limit)
     }
   }
 }
@@ -152,9 +162,15 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
 /** The guards that the route needs and its context has; `auth` even without it, unless the route is open. */
 function guardsOf (asked: RequiredAccess): Guard[] {
   const { access, rateLimitRule, idempotency } = asked
-  const others: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []
+  const isLimited = (access !== undefined && rateLimitRule !== false) || limitOf(asked) !== undefined
+  const others: Guard[] = isLimited ? ['rate-limit'] : []
   if (idempotency !== undefined) others.push('idempotency')
   return access === 'open' || asksForCaller(asked) ? ['auth', 'tenancy', 'usage', ...others] : others
+}
+
+/** The member that asks for a limit of the route alone. */
+function limitOf (asked: RequiredAccess): 'rateLimitRule' | 'addressLimit' | undefined {
+  return (['rateLimitRule', 'addressLimit'] as const).find((member) => isRecord(asked[member]))
 }
 
 function asksForCaller ({ access, permissions = [], permission }: RequiredAccess): boolean {
@@ -170,8 +186,8 @@ function outside (route: string, { access, permissions, permission }: RequiredAc
   return `the route ${route} has the config ${asked}, but the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in a parent`
 }
 
-function unlimited (route: string): string {
-  return `the route ${route} has \`rateLimitRule\`, but the plugin "tenantry/plugins/rate-limit" does not limit it: register and await the plugin before the route, in the same context or in a parent`
+function unlimited (route: string, member: string): string {
+  return `the route ${route} has \`${member}\`, but the plugin "tenantry/plugins/rate-limit" does not limit it: register and await the plugin before the route, in the same context or in a parent`
 }
 
 declare module 'fastify' {

@@ -10,6 +10,7 @@ import { keepNextTickFast } from '../concurrency/next-tick.js'
 import { codeOf } from '../errors.js'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
+import { allowMissingLimits } from '../http/guards.js'
 import { prefixOf } from '../http/prefix.js'
 import type { FastifyGroup, SchemaTypes } from '../http/schema-types.js'
 import { isRecord } from '../json/plain-value.js'
@@ -75,6 +76,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     if (!addsEndpoints || endpoints === undefined) return
     await adding(name, isOwn, 'endpoints', () => app.register(fp(async (group) => {
       notePrefix(group, name)
+      allowMissingLimits(group)
       equip(group)
       compileLazily(group)
       closeQueries(group)

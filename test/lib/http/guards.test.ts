@@ -133,6 +133,31 @@ t.test('a route with a rate limit is an error at start without rate-limit, and i
   await withPages.ready()
 })
 
+t.test('a route with `addressLimit` is an error at start without rate-limit or before it', async (t) => {
+  const addressLimit = { max: 1, windowMs: 1000 }
+  const configs: FastifyContextConfig[] = [{ addressLimit }, { access: 'open', rateLimitRule: false, addressLimit }]
+  for (const config of configs) {
+    const app = bare(t)
+    await app.register(auth, { jwt })
+    app.get('/limited', { config }, async () => ({}))
+    await fails(t, app, 'the route GET /limited has `addressLimit`, but the plugin "tenantry/plugins/rate-limit" does not limit it')
+
+    const early = bare(t)
+    early.get('/limited', { config }, async () => ({}))
+    await early.register(rateLimit)
+    await fails(t, early, 'the route GET /limited was registered before the plugin "tenantry/plugins/rate-limit"')
+  }
+})
+
+t.test('endpoints of this package with `addressLimit` start without rate-limit', async (t) => {
+  const app = await withDatabase(t)
+  await app.register(tenancy)
+  await app.register(sessions)
+  await app.register(users)
+  await app.register(login)
+  await app.ready()
+})
+
 t.test('rate-limit, tenancy and usage after the routes that they guard are errors at start', async (t) => {
   const limited = bare(t)
   await limited.register(auth, { jwt })
