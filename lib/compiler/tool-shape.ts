@@ -2,6 +2,7 @@
 import { bodyMember } from '../document/rules/tools.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import { resolvedSchema } from '../validation/shared-schemas.js'
 import { propertiesOf, requiredOf } from './schema-members.js'
 
 /** The documentation of a route's requests and responses: `response` has schemas by status. */
@@ -39,12 +40,13 @@ export function toolShape (params: readonly string[], documentation: ToolDocumen
   const query = Object.entries(propertiesOf(querystring)).filter(([name]) =>
     memberName.test(name) && name !== bodyMember && !params.includes(name)
   )
+  const definitions = writer.definitions()
   const names = new Set(query.map(([name]) => name))
   const takesBody = isRecord(body)
   const required = [
     ...params,
     ...requiredOf(querystring).filter((name) => names.has(name)),
-    ...takesBody && needsBody(body) ? [bodyMember] : []
+    ...takesBody && needsBody(body, definitions) ? [bodyMember] : []
   ]
   const outputWriter = createWriter()
   const success = outputWriter.write('response', successOf(documentation.response))
@@ -57,7 +59,7 @@ export function toolShape (params: readonly string[], documentation: ToolDocumen
     },
     ...required.length > 0 && { required },
     additionalProperties: false,
-    ...writer.definitions()
+    ...definitions
   })
   const output = isRecord(success) ? JSON.stringify({ ...success, ...outputWriter.definitions() }) : ''
   return Object.freeze({
@@ -82,10 +84,14 @@ function successOf (response: unknown): JsonSchema | undefined {
 }
 
 /** A body is required if one of its fields is. */
-function needsBody (body: JsonSchema): boolean {
-  if (requiredOf(body).length > 0) return true
-  return ['anyOf', 'allOf'].some((member) => {
-    const parts = body[member]
-    return Array.isArray(parts) && parts.some((part) => isRecord(part) && requiredOf(part).length > 0)
+function needsBody (body: unknown, definitions: JsonSchema, seen = new Set<unknown>()): boolean {
+  const { schema } = resolvedSchema(body, { schema: definitions }, () => undefined)
+  return [body, schema].some((part) => {
+    if (!isRecord(part) || seen.has(part)) return false
+    seen.add(part)
+    if (requiredOf(part).length > 0) return true
+    return [part['anyOf'], part['allOf']].some((parts) =>
+      Array.isArray(parts) && parts.some((inner) => needsBody(inner, definitions, seen))
+    )
   })
 }

@@ -76,6 +76,19 @@ test('references to shared schemas lead to definitions of the tool', async (t) =
   t.notMatch(JSON.stringify([inputSchema, outputSchema]), /"(note|person|page)#|\$id/)
 })
 
+test('a body is required if a schema that it refers to requires a member', async (t) => {
+  const bodies: object[] = [
+    { allOf: [{ $ref: 'note#' }] },
+    { anyOf: [{ type: 'object', properties: { text: { type: 'string' } } }, { $ref: 'note#' }] },
+    { $ref: 'note#', minProperties: 1 },
+    { allOf: [{ type: 'object' }, { allOf: [{ $ref: '#/definitions/titled' }] }], definitions: { titled: { $ref: 'note#' } } }
+  ]
+  for (const body of bodies) t.strictSame((await toolOf(t, { body })).inputSchema['required'], ['id', 'body'], JSON.stringify(body))
+  for (const body of [{ allOf: [{ $ref: 'person#' }] }, { allOf: [{ $ref: '#' }] }]) {
+    t.strictSame((await toolOf(t, { body })).inputSchema['required'], ['id'], JSON.stringify(body))
+  }
+})
+
 test('references within a schema of the route still lead to it', async (t) => {
   const definitions = { word: { type: 'string' } }
   const { inputSchema, outputSchema = {} } = await toolOf(t, {
