@@ -181,9 +181,10 @@ export function createDocumentRecords (
       return row !== undefined
     },
 
-    async marked (at: Date, limit: number): Promise<StaleVectors[]> {
+    /** Marks that are due, the oldest first, of tenants other than `without`. */
+    async marked (at: Date, limit: number, without: readonly Owner[]): Promise<StaleVectors[]> {
       return await db.selectFrom('tenantry.agent_stale_vectors').select([tenantColumn, 'document_id as id', 'version'])
-        .where('due_at', '<=', at).orderBy('due_at').limit(limit).execute()
+        .where('due_at', '<=', at).where('tenant_id', '<>', sql<string>`all(${without}::text[])`).orderBy('due_at').limit(limit).execute()
     }
   }
 }

@@ -112,11 +112,12 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
 
     async sweep () {
       if (!index.external) return
+      // Each try of these tenants would wait for a turn.
+      const busy = new Set<Owner>()
       for (let hasMore = true; hasMore;) {
-        const marked = await records.marked(new Date(now()), perSweep)
-        let taken = 0
-        for (const mark of marked) if (await discardMarked(mark)) taken++
-        hasMore = marked.length === perSweep && taken > 0
+        const marked = await records.marked(new Date(now()), perSweep, [...busy])
+        for (const mark of marked) if (!busy.has(mark.tenant) && !await discardMarked(mark)) busy.add(mark.tenant)
+        hasMore = marked.length === perSweep
       }
     },
 

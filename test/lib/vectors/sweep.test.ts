@@ -18,6 +18,21 @@ const documentOf = (content: string) => {
 }
 const isDelete = (request: string) => request.endsWith('/points/delete')
 
+/** An engine in which each statement of the tenant is refused. */
+function withoutTurn (engine: Engine, busy: TenantRef, onRefusal: () => void): Engine {
+  const refusing = {
+    transformQuery () {
+      onRefusal()
+      throw failure('databaseBusy')
+    },
+    transformResult: async ({ result }: PluginTransformResultArgs) => result
+  }
+  return {
+    ...engine,
+    kyselyFor: (tenant) => tenant === busy ? engine.kyselyFor(tenant).withPlugin(refusing) : engine.kyselyFor(tenant)
+  }
+}
+
 /** The stores of two servers. */
 async function open (t: Test) {
   const { connectionString } = await postgresDatabase(t)
@@ -79,17 +94,29 @@ test('a tenant that has no turn in the database does not keep the vectors of the
   t.same(await left(), { points: 4, marks: 2 })
   qdrant.fails = () => false
   forward(hourMs)
-  const withoutTurn = {
-    transformQuery () {
-      throw failure('databaseBusy')
-    },
-    transformResult: async ({ result }: PluginTransformResultArgs) => result
-  }
-  const kyselyFor = (tenant: TenantRef) => tenant === busy ? engine.kyselyFor(tenant).withPlugin(withoutTurn) : engine.kyselyFor(tenant)
-  await (await openStore({ ...engine, kyselyFor })).sweep()
+  await (await openStore(withoutTurn(engine, busy, () => {}))).sweep()
   t.same(await left(), { points: 3, marks: 1 })
   await store.sweep()
   t.same(await left(), { points: 2, marks: 0 })
+})
+
+test('many marks of a tenant without a turn do not keep the vectors of the others, and are tried once', async (t) => {
+  const { engine, qdrant, forward, store, openStore, left } = await open(t)
+  await run(engine, "insert into tenantry.tenants (id, name) values ('busy', 'B')")
+  await run(
+    engine,
+    `insert into tenantry.agent_stale_vectors (tenant_id, document_id, version, due_at)
+      select 'busy', 'b', gen_random_uuid(), to_timestamp(0) from generate_series(1, 101)`
+  )
+  qdrant.fails = isDelete
+  for (const content of ['old', 'new']) await store.put(acme, documentOf(content))
+  t.same(await left(), { points: 2, marks: 102 })
+  qdrant.fails = () => false
+  forward(hourMs)
+  let refused = 0
+  await (await openStore(withoutTurn(engine, tenantRef('busy'), () => refused++))).sweep()
+  t.same(await left(), { points: 1, marks: 101 })
+  t.equal(refused, 1)
 })
 
 test('vectors that are written after their sweep are deleted, and their document is not stored', async (t) => {
