@@ -7,6 +7,7 @@ import {
   beginSnapshot, bypasses, countDumped, countRows, type Counts,
   differences, dumpFile, hashOf, readManifest, refuseHidden, tablesOf, writeManifest
 } from './manifest.js'
+import { movePositions } from './positions.js'
 import { findProgram, runProgram } from './programs.js'
 import { withSession } from './session.js'
 
@@ -83,6 +84,8 @@ export async function restore (options: PostgresOptions, { folder, programs }: B
     await beginSnapshot(client)
     const wrong = differences(manifest.rows, await countRows(client), 'in the database')
     if (wrong.length > 0) throw new Error(`the database does not have the rows of the backup:\n${wrong.join('\n')}`)
+    await client.query('rollback')
+    await movePositions(client)
     return manifest.rows
   })
 }

@@ -81,6 +81,25 @@ test("a backup by the tables' owner contains every tenant's rows, and a restore 
   })
 })
 
+test('a restored database repeats no realtime position of the lost one', async (t) => {
+  const postgres = await systemPostgres(t)
+  const { connectionString, folder, run } = await filled(t, postgres)
+  await runIn(
+    connectionString,
+    "set app.tenant_id = '*'; insert into tenantry.realtime_heads (tenant_id, position, stamp) values ('a', 7, 1)"
+  )
+  const bin = ['--pg-bin', postgres.programs]
+  t.equal((await run(['backup', '--to', `${folder}/backup`, ...bin])).code, 0)
+  const { connectionString: target } = await postgres.makeDatabase()
+  t.equal((await run(['restore', '--from', `${folder}/backup`, ...bin], target)).code, 0)
+  const heads = await runIn(target, "set app.tenant_id = '*'; select tenant_id, position, floor from tenantry.realtime_heads order by 1")
+  t.strictSame(heads.map(({ tenant_id: tenant }) => tenant), ['a', 'b'], 'also of a tenant whose first watch may have followed the backup')
+  for (const { position, floor } of heads) {
+    t.ok(Number(position) > 1_000_000_000, 'new positions are beyond those of the lost database')
+    t.equal(floor, position, 'each earlier position is a gap')
+  }
+})
+
 test('an incomplete backup or restore fails and names the tables', async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)

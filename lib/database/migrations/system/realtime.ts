@@ -80,7 +80,7 @@ $body$`
  */
 export const realtimeBatches = systemMigration('realtime_batches', [], [replaceChanges])
 
-const step = 1_000_000_000 // more changes than a replica lacks; doubles hold 9,000,000 steps
+export const positionStep = 1_000_000_000 // more changes than a replica lacks; doubles hold 9,000,000 steps
 
 /**
  * A replica that becomes the primary begins a new timeline of the write-ahead log. It may lack the last positions that clients
@@ -106,15 +106,15 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('tenantry.realtime_changes.positions', 0));
     update tenantry.realtime_timeline set timeline = tenantry.wal_timeline(), epoch = epoch + 1 where timeline <> tenantry.wal_timeline();
     if found then
-      perform setval('tenantry.realtime_stamps', nextval('tenantry.realtime_stamps') + ${step});
-      update tenantry.realtime_heads set position = position + ${step}, floor = position + ${step}, stamp = nextval('tenantry.realtime_stamps');
+      perform setval('tenantry.realtime_stamps', nextval('tenantry.realtime_stamps') + ${positionStep});
+      update tenantry.realtime_heads set position = position + ${positionStep}, floor = position + ${positionStep}, stamp = nextval('tenantry.realtime_stamps');
     end if;
   end if;
 end
 $body$`
 ])
 
-const perSecond = 100_000 // positions; more than a tenant's changes in a second
+export const positionsPerSecond = 100_000 // positions; more than a tenant's changes in a second
 
 /**
  * A replica may lack an earlier failover, too. Neither the state nor a position of its timeline may repeat one of the timelines that it
@@ -123,15 +123,15 @@ const perSecond = 100_000 // positions; more than a tenant's changes in a second
 export const realtimeFailovers = systemMigration('realtime_failovers', [], [
   `create or replace function tenantry.follow_timeline() returns void language plpgsql as $body$
 declare
-  base bigint := extract(epoch from clock_timestamp()) * ${perSecond};
+  base bigint := extract(epoch from clock_timestamp()) * ${positionsPerSecond};
 begin
   if exists (select from tenantry.realtime_timeline where timeline <> tenantry.wal_timeline()) then
     perform pg_advisory_xact_lock(hashtextextended('tenantry.realtime_changes.positions', 0));
     update tenantry.realtime_timeline set timeline = tenantry.wal_timeline(), epoch = random() * 2147483647
     where timeline <> tenantry.wal_timeline();
     if found then
-      perform setval('tenantry.realtime_stamps', nextval('tenantry.realtime_stamps') + ${step});
-      update tenantry.realtime_heads set position = greatest(position + ${step}, base), floor = greatest(position + ${step}, base),
+      perform setval('tenantry.realtime_stamps', nextval('tenantry.realtime_stamps') + ${positionStep});
+      update tenantry.realtime_heads set position = greatest(position + ${positionStep}, base), floor = greatest(position + ${positionStep}, base),
         stamp = nextval('tenantry.realtime_stamps');
     end if;
   end if;
