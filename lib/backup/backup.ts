@@ -38,7 +38,13 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
       // The program would let every user of the machine read it.
       await writeFile(file, '', { mode: 0o600 })
       const words = ['--format=custom', `--file=${file}`, `--snapshot=${snapshot?.id}`, '--no-password', ...security]
-      const [rows] = await Promise.all([countRows(client), runProgram(dump, words, env)])
+      const abort = new AbortController()
+      const dumped = runProgram(dump, words, env, { abort: abort.signal })
+      const [rows] = await Promise.all([countRows(client), dumped]).catch(async (error: unknown) => {
+        abort.abort()
+        await dumped.catch(() => {})
+        throw error
+      })
       const wrong = differences(rows, await countDumped(restore, file, env), 'in the dump')
       if (wrong.length > 0) throw new Error(`the dump is not complete:\n${wrong.join('\n')}`)
       await writeManifest(folder, {

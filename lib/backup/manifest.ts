@@ -82,7 +82,7 @@ const copyLine = new RegExp(`^COPY (${name}\\.${name}) (?:\\(.*\\) )?FROM stdin;
 export async function countDumped (program: PgProgram, file: string, env: NodeJS.ProcessEnv): Promise<Counts> {
   const counts: Record<string, number> = {}
   let table: string | null = null
-  await runProgram(program, ['--data-only', '--file=-', file], env, (line) => {
+  const onLine = (line: Buffer) => {
     if (table === null) {
       table = copyLine.exec(line.toString('utf8'))?.[1] ?? null
       if (table !== null) counts[table] = 0
@@ -91,7 +91,8 @@ export async function countDumped (program: PgProgram, file: string, env: NodeJS
     } else {
       counts[table] = (counts[table] ?? 0) + 1
     }
-  })
+  }
+  await runProgram(program, ['--data-only', '--file=-', file], env, { onLine })
   return counts
 }
 

@@ -35,15 +35,20 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
 const newline = 0x0a
 const maxHead = 65_536 // bytes; only the start of a line is examined, since a row can have a gigabyte
 
+interface RunOptions {
+  readonly onLine?: (line: Buffer) => void
+  readonly abort?: AbortSignal
+}
+
 /**
- * Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. SIGTERM and
- * SIGINT end the program.
+ * Runs the program and calls `onLine` with the start of each output line. If it fails, throws an error with its messages. SIGTERM,
+ * SIGINT and an abort end the program.
  */
 export async function runProgram (
   { name, path }: PgProgram,
   words: readonly string[],
   env: NodeJS.ProcessEnv,
-  onLine: (line: Buffer) => void = () => {}
+  { onLine = () => {}, abort }: RunOptions = {}
 ): Promise<void> {
   // The password is not on the command line, which every user of the machine can read.
   const child = spawn(path, words, { env, stdio: ['ignore', 'pipe', 'pipe'] })
@@ -68,6 +73,8 @@ export async function runProgram (
     child.kill(signal)
   }
   for (const signal of signals) process.on(signal, end)
+  // Not the option of `spawn`, which rejects before the program has ended.
+  abort?.addEventListener('abort', () => child.kill())
   const [code, signal] = await once(child, 'close').finally(() => {
     for (const each of signals) process.off(each, end)
   })

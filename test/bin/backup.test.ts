@@ -1,9 +1,11 @@
 /** `tenantry backup` and `tenantry restore`. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
+import pg from 'pg'
 import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testMasterKey } from '../helpers/server.js'
 import { runIn, type SystemPostgres, systemPostgres } from '../helpers/system-postgres.js'
+import { until } from '../helpers/until.js'
 import { here } from './tenantry.js'
 
 const tables = { 'odd "name': { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } }
@@ -139,6 +141,47 @@ test('an incomplete backup or restore fails and names the tables', async (t) => 
     code: 1,
     errors: [/your own policies can hide rows of "odd ""name" from this role: use a role with BYPASSRLS/]
   })
+})
+
+test('a backup whose count fails ends pg_dump', async (t) => {
+  const postgres = await systemPostgres(t)
+  const { connectionString, folder, run } = await filled(t, postgres)
+  const programs = `${folder}/bin`
+  const pidFile = `${folder}/pid`
+  mkdirSync(programs)
+  symlinkSync(`${postgres.programs}/pg_restore`, `${programs}/pg_restore`)
+  writeFileSync(
+    `${programs}/pg_dump`,
+    `#!/bin/sh\n[ "$1" = --version ] && exec ${postgres.programs}/pg_dump --version\necho $$ > ${pidFile}\nexec sleep 100000\n`,
+    { mode: 0o755 }
+  )
+  const holder = new pg.Client({ connectionString })
+  await holder.connect()
+  t.teardown(() => holder.end())
+  await holder.query(`begin; lock table ${table} in access exclusive mode`)
+  const backup = run(['backup', '--to', `${folder}/backup`, '--pg-bin', programs])
+  await until('pg_dump runs', () => existsSync(pidFile) && readFileSync(pidFile, 'utf8').endsWith('\n'))
+  const pid = Number(readFileSync(pidFile, 'utf8'))
+  const isRunning = () => {
+    try {
+      return process.kill(pid, 0)
+    } catch {
+      return false
+    }
+  }
+  t.teardown(() => isRunning() && process.kill(pid, 'SIGKILL'))
+  await until('the connection of the count is lost', async () => {
+    const ended = await runIn(
+      connectionString,
+      `select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and query like 'select count%'`,
+      'postgres'
+    )
+    return ended.length > 0
+  })
+  t.match(await backup, { code: 1, errors: [/terminat/] })
+  t.notOk(isRunning())
+  t.notOk(existsSync(`${folder}/backup/database.dump`))
 })
 
 test('a missing or outdated pg_dump is reported with the fix', async (t) => {
