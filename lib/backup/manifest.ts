@@ -47,14 +47,11 @@ export async function beginSnapshot (client: ClientBase): Promise<void> {
   )
 }
 
-/** Throws if policies of the application may hide rows from this role. */
-export async function refuseHidden (client: ClientBase): Promise<void> {
+/** The fault if policies of the application may hide rows from this role; null if they cannot. */
+export async function hiddenFault (client: ClientBase): Promise<string | null> {
   const hidden = await namesOf(client, hiddenText)
-  if (hidden.length > 0) {
-    throw new Error(
-      `your own policies can hide rows of ${hidden.join(', ')} from this role: use a role with BYPASSRLS, for example with another DATABASE_URL`
-    )
-  }
+  if (hidden.length === 0) return null
+  return `your own policies can hide rows of ${hidden.join(', ')} from this role: use a role with BYPASSRLS, for example with another DATABASE_URL`
 }
 
 /** Whether policies do not bind the role. */

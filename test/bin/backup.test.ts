@@ -143,6 +143,23 @@ test('an incomplete backup or restore fails and names the tables', async (t) => 
   })
 })
 
+test('a restore whose rows own policies hide says that the rows are restored but not counted', async (t) => {
+  const postgres = await systemPostgres(t)
+  const { connectionString, folder, run } = await filled(t, postgres)
+  await runIn(connectionString, `create policy own on ${table} as restrictive using (title = 'x')`)
+  const bin = ['--pg-bin', postgres.programs]
+  const superuser = new URL(connectionString)
+  superuser.username = 'postgres'
+  t.equal((await run(['backup', '--to', `${folder}/backup`, ...bin], superuser.href)).code, 0)
+  const { connectionString: target } = await postgres.makeDatabase()
+  t.match(await run(['restore', '--from', `${folder}/backup`, ...bin], target), {
+    code: 1,
+    output: { length: 0 },
+    errors: [/^the database is restored, but its rows are not counted: your own policies can hide rows of "odd ""name" from this role/]
+  })
+  t.match(await runIn(target, `select count(*)::int from ${table}`, 'postgres'), [{ count: titles.length * 2 }])
+})
+
 test('a backup whose count fails ends pg_dump', async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
