@@ -1,4 +1,6 @@
 import { promises as dns } from 'node:dns'
+import { once } from 'node:events'
+import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import t from 'tap'
 import { openRedis, type RedisConnection, redisScript } from '../../../lib/redis/redis.js'
@@ -55,6 +57,31 @@ t.test('a name of Redis without an answer is looked up once at a time', async t 
     const set = await Promise.all([one, two].map((connection) => connection.run((client) => client.set('kept', 'a'), without)))
     return set.every((result) => result === 'OK')
   })
+})
+
+t.test('a connection with TLS sends the name of Redis, by which proxies choose a server', async t => {
+  t.intercept(dns, 'lookup', { value: () => Promise.resolve([{ address: '127.0.0.1', family: 4 }]) })
+  const hellos: Buffer[] = []
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', (hello) => {
+      hellos.push(hello)
+      socket.destroy()
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => server.close())
+  const bound = server.address()
+  const port = typeof bound === 'object' && bound !== null ? bound.port : 0
+  const helloTo = async (host: string) => {
+    const connection = await open(t, `rediss://${host}:${port}`)
+    await until('the first packet', () => hellos.length > 0)
+    connection.close()
+    return hellos.splice(0)[0]
+  }
+  t.ok((await helloTo('redis.test'))?.includes('redis.test'))
+  t.notOk((await helloTo('127.0.0.1'))?.includes('127.0.0.1'), 'TLS has no names that are addresses')
 })
 
 t.test('plugins of a server share a connection, which closes with the last of them', async t => {
