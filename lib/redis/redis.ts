@@ -251,11 +251,17 @@ async function loadClient (): Promise<typeof Redis> {
 }
 
 /**
- * Checks that Redis is usable, with a write: throws if it refuses one, as a replica does. Returns the identity of its data: the run id,
+ * Checks that Redis is usable, with a write: throws if it refuses one, as a replica does, or is a cluster, whose scripts may not use
+ * keys of several slots. Returns the identity of its data: the run id,
  * since a restart reads a snapshot, and the replication id, which changes when a replica becomes a primary and may lack the last writes.
  */
 async function checkUsable (client: Redis): Promise<string> {
-  const [info] = await Promise.all([client.info(), client.unlink(probe)])
+  const info = await client.info()
+  // Before the write, which a cluster can refuse with a reason that does not help.
+  if (/^redis_mode:cluster/m.test(info)) {
+    throw new Error('this is a Redis Cluster, which is not supported: use a Redis without cluster mode')
+  }
+  await client.unlink(probe)
   const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
   if (run === undefined || history === undefined) throw new Error('INFO of Redis lacks run_id or master_replid')
   return hash('sha256', `${run} ${history}`, 'base64url').slice(0, 12)

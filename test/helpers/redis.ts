@@ -31,12 +31,12 @@ export interface TestRedis {
   resume(): void
 }
 
-/** Starts a server on a free port. It ends with the test. */
-export async function startRedis (t: Test): Promise<TestRedis> {
+/** Starts a server on a free port, with further settings as on its command line. It ends with the test. */
+export async function startRedis (t: Test, settings: readonly string[] = []): Promise<TestRedis> {
   const port = await freePort()
   const folder = mkdtempSync(join(tmpdir(), 'tenantry-redis-'))
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
-  let child = await launch(t, port, folder)
+  let child = await launch(t, port, folder, settings)
   const stop = async () => {
     if (child.exitCode !== null || child.signalCode !== null) return
     const exited = once(child, 'exit')
@@ -51,7 +51,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
     command: (name, ...values) => ask(port, name, values),
     stop,
     async start () {
-      child = await launch(t, port, folder)
+      child = await launch(t, port, folder, settings)
       await accepts(child, port)
     },
     pause: () => {
@@ -63,7 +63,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
   }
 }
 
-async function launch (t: Test, port: number, folder: string): Promise<ChildProcess> {
+async function launch (t: Test, port: number, folder: string, settings: readonly string[]): Promise<ChildProcess> {
   const child = spawn('redis-server', [
     '--port',
     String(port),
@@ -76,7 +76,8 @@ async function launch (t: Test, port: number, folder: string): Promise<ChildProc
     '--repl-diskless-sync-delay',
     '0',
     '--dir',
-    folder
+    folder,
+    ...settings
   ], { stdio: 'ignore' })
   try {
     await once(child, 'spawn')

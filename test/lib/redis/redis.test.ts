@@ -4,6 +4,7 @@ import { createServer } from 'node:net'
 import type { Test } from 'tap'
 import t from 'tap'
 import { openRedis, type RedisConnection, redisScript } from '../../../lib/redis/redis.js'
+import { freePort } from '../../helpers/free-port.js'
 import { startRedis } from '../../helpers/redis.js'
 import { until } from '../../helpers/until.js'
 
@@ -171,6 +172,17 @@ t.test('a wrong password uses the fallback, and is not logged', async t => {
   t.equal(connection.run((client) => client.get('key'), without), 'without')
   t.match(lines, [{ level: 'warn', fields: /WRONGPASS/ }])
   t.notMatch(JSON.stringify(lines), /wrong-one/)
+})
+
+t.test('a Redis Cluster is not used, and the log says why', async t => {
+  // The default, 10,000 above the port, may be in use.
+  const redis = await startRedis(t, ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())])
+  await redis.command('cluster', 'addslotsrange', 0, 16_383)
+  await until('the cluster works', async () => String(await redis.command('cluster', 'info')).includes('cluster_state:ok'))
+  const { lines, log } = memoryLog()
+  const connection = await open(t, redis.url, log)
+  t.equal(connection.run((client) => client.get('key'), without), 'without')
+  t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/, fields: /Redis Cluster, which is not supported/ }])
 })
 
 t.test('a replica is not used, which is logged once, until it accepts writes', async t => {
