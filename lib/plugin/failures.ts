@@ -1,6 +1,6 @@
 /** Errors of a plugin's registration, for the author of an app: they name the plugin and its options. */
 import { explain, isUnreachable } from '../database/start-failure.js'
-import { failure } from '../errors.js'
+import { failure, TenantryError } from '../errors.js'
 import { ConfigError } from '../schema/faults.js'
 import { SettingError } from '../schema/setting-error.js'
 
@@ -9,7 +9,9 @@ export function namingPlugin (plugin: string, error: unknown): unknown {
   const source = `the plugin "${plugin}": `
   if (error instanceof ConfigError) return error.from(source)
   if (error instanceof SettingError) return new Error(source + error.ofOptions, { cause: error })
-  if (isUnreachable(error)) return failure('databaseUnavailable', { message: source + explain(error), cause: error })
+  if (error instanceof TenantryError && isUnreachable(error)) {
+    return failure('databaseUnavailable', { message: source + explain(error), cause: error })
+  }
   return error
 }
 

@@ -40,7 +40,7 @@ test('a signal to the command ends its program, then the command fails', async (
   for (const signal of ['SIGTERM', 'SIGINT'] as const) {
     const program = await findProgram('pg_dump', folderWith(t, found, 'echo started', 'exec sleep 600'))
     const listeners = process.listenerCount(signal)
-    const ended = runProgram(program, [], process.env, () => process.kill(process.pid, signal))
+    const ended = runProgram(program, [], process.env, { onLine: () => process.kill(process.pid, signal) })
     await t.rejects(ended, { message: `pg_dump was ended by ${signal}` })
     t.equal(process.listenerCount(signal), listeners, 'nothing listens afterwards')
   }
