@@ -15,6 +15,11 @@ export function folderOf (tenant: string): string {
   return tenant.replaceAll(/[A-Z]/g, (letter) => mark + letter.toLowerCase())
 }
 
+/** The folder of files that an old folder of the tenant has beside its new one. No tenant's id begins with a period. */
+export function keptFolderOf (tenant: string): string {
+  return `.kept-${folderOf(tenant)}`
+}
+
 /** The tenant of a folder; null if no tenant has such a folder. */
 export function tenantOf (folder: string): string | null {
   const tenant = folder.replaceAll(/\^([a-z])/g, (_, letter: string) => letter.toUpperCase())

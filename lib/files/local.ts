@@ -60,16 +60,18 @@ export function createLocalStore (folder: string, asksDisk: typeof ignoresCase =
   }
 
   async function renameOne (tenant: string): Promise<void> {
-    const files = await renameFolder(folder, tenant)
+    const kept = await renameFolder(folder, tenant)
     oldNamed.delete(tenant)
-    if (files === 0) return
-    const details = { tenant, folder: join(folder, tenant), files }
+    if (kept === null) return
+    const details = { tenant, ...kept }
     log?.warn(details, 'files of a tenant stay in an old folder, because its new one has files with their names: compare and delete them')
   }
 
   async function folderFor (tenant: string): Promise<string> {
     if (!await isFoldedDisk()) return join(folder, tenant)
-    if (oldNamed.has(tenant)) await onDisk(renameOne(tenant))
+    // The old folder is also that of the tenant whose id is equal but for case.
+    const old = [...oldNamed].find((name) => name.toLowerCase() === tenant.toLowerCase())
+    if (old !== undefined) await onDisk(renameOne(old))
     return join(folder, folderOf(tenant))
   }
 

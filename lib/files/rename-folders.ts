@@ -2,21 +2,26 @@
 import { readdir, rename, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { codeOf } from '../errors.js'
-import { folderOf } from './folder-names.js'
+import { folderOf, keptFolderOf } from './folder-names.js'
 import { isObjectName } from './store.js'
 
+/** Objects that stay apart, because the tenant's folder has objects with their names. */
+interface Kept {
+  readonly folder: string
+  readonly files: number
+}
+
 /**
- * Another process may do the same. If both folders exist, as after a restored backup, their files are merged.
- *
- * @returns the number of objects that stay in the old folder, because the new one has objects with their names
+ * Another process may do the same. If both folders exist, as after a restored backup, their files are merged. Files that stay get a folder
+ * of a name that no tenant has: the old one is also the folder of the tenant whose id is equal but for case.
  */
-export async function renameFolder (folder: string, tenant: string): Promise<number> {
+export async function renameFolder (folder: string, tenant: string): Promise<Kept | null> {
   const [from, to] = [join(folder, tenant), join(folder, folderOf(tenant))]
   try {
     await rename(from, to)
-    return 0
+    return null
   } catch (error) {
-    if (codeOf(error) === 'ENOENT') return 0
+    if (codeOf(error) === 'ENOENT') return null
     // Systems have different codes for a folder that exists.
     if (await missing(readdir(to)) !== false) throw error
   }
@@ -26,7 +31,18 @@ export async function renameFolder (folder: string, tenant: string): Promise<num
   }
   // Fails if names are left.
   await rmdir(from).catch(() => {})
-  return (await namesIn(from)).filter(isObjectName).length
+  const kept = await newPath(join(folder, keptFolderOf(tenant)))
+  if (await missing(rename(from, kept))) return null
+  const files = (await namesIn(kept)).filter(isObjectName).length
+  return files === 0 ? null : { folder: kept, files }
+}
+
+/** The path, with a number if there is such an entry. */
+async function newPath (path: string): Promise<string> {
+  for (let number = 1; ; number++) {
+    const numbered = number === 1 ? path : `${path}.${number}`
+    if (await missing(stat(numbered))) return numbered
+  }
 }
 
 async function namesIn (folder: string): Promise<string[]> {

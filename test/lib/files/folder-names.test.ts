@@ -18,6 +18,14 @@ async function keysOf (store: ObjectStore, prefix: string): Promise<string[]> {
 
 const put = (store: ObjectStore, key: string) => store.put(key, Readable.from([Buffer.from(`bytes of ${key}`)]), 'text/plain')
 
+/** The name `acme` leads to the folder `Acme`, while there is one. Returns a function that answers anew for it. */
+function likeSuchDisk (folder: string): () => void {
+  symlinkSync('Acme', join(folder, 'acme'))
+  return () => {
+    if (!existsSync(join(folder, 'Acme'))) rmSync(join(folder, 'acme'))
+  }
+}
+
 test('different tenants have folders that differ in more than case, and each folder names its tenant', async (t) => {
   const folders = tenants.map(folderOf)
   t.equal(new Set(folders.map((folder) => folder.toLowerCase())).size, tenants.length)
@@ -84,10 +92,40 @@ test('on a disk that ignores case, a file that is in the old and the new folder 
   const store = createLocalStore(folder, async () => true, { warn: (details, text) => warnings.push([details, text]) })
   await store.check()
   t.strictSame(await keysOf(store, ''), ['Acme/1', 'Acme/2'])
-  t.equal(readFileSync(join(folder, 'Acme', '1'), 'utf8'), 'old')
+  t.equal(readFileSync(join(folder, '.kept-^acme', '1'), 'utf8'), 'old')
   t.equal(readFileSync(join(folder, '^acme', '1'), 'utf8'), 'new')
-  t.match(warnings, [[{ tenant: 'Acme', folder: join(folder, 'Acme'), files: 1 }, /stay in an old folder/]])
+  t.match(warnings, [[{ tenant: 'Acme', folder: join(folder, '.kept-^acme'), files: 1 }, /stay in an old folder/]])
   t.equal(warnings.length, 1)
+})
+
+test('on a disk that ignores case, files that stay apart from a new folder are not in that of another tenant', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'old' }, '^acme': { 1: 'new' }, '.kept-^acme': { 1: 'older' } })
+  const answers = likeSuchDisk(folder)
+  const store = createLocalStore(folder, async () => true)
+  await store.check()
+  answers()
+  t.equal(await store.stat('acme/1'), null)
+  await put(store, 'acme/9')
+
+  const later = createLocalStore(folder, async () => true)
+  t.strictSame(await keysOf(later, ''), ['Acme/1', 'acme/9'])
+  t.equal(readFileSync(join(folder, '.kept-^acme', '1'), 'utf8'), 'older')
+  t.equal(readFileSync(join(folder, '.kept-^acme.2', '1'), 'utf8'), 'old')
+})
+
+test('on a disk that ignores case, a folder that cannot be renamed is not that of another tenant', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'x' }, '^acme': 'a file' })
+  const answers = likeSuchDisk(folder)
+  const store = createLocalStore(folder, async () => true)
+  await store.check()
+  await t.rejects(put(store, 'acme/9'), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+  await t.rejects(store.stat('acme/1'), { code: 'TENANTRY_STORAGE_UNAVAILABLE' })
+
+  rmSync(join(folder, '^acme'))
+  t.match(await store.stat('Acme/1'), { key: 'Acme/1' })
+  answers()
+  await put(store, 'acme/9')
+  t.strictSame(await keysOf(store, ''), ['Acme/1', 'acme/9'])
 })
 
 test('on a disk that ignores case, a folder that cannot be renamed stops only its tenant, until it can be', async (t) => {
