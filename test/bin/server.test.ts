@@ -2,6 +2,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer as listen } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { setTimeout as pause } from 'node:timers/promises'
 import pg from 'pg'
 import t, { type Test } from 'tap'
@@ -169,6 +170,16 @@ t.test('migrate --print shows the changes, migrate applies them once, and a seco
   t.match(output, [/^001_/, /^002_tenants$/])
   t.equal(output.at(-1), nameAfterSystem('create_notes'))
   t.equal((await tables()).length, 1)
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
+})
+
+t.test('migrate continues to its end if the reader of its output leaves', async (t) => {
+  const { connectionString } = await postgresDatabase(t, { empty: true })
+  const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })
+  const words = [process.execPath, ...programArguments('bin/tenantry.ts'), 'migrate', `${folder}/tenantry.json`]
+  const shell = spawn('sh', ['-c', '{ "$@" 2>&1; echo "migrate: $?" >&2; } | head -n 1', 'sh', ...words], { stdio: ['ignore', 'ignore', 'pipe'] })
+  const [code] = await Promise.all([text(shell.stderr), once(shell, 'close')])
+  t.equal(code, 'migrate: 0\n')
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
 })
 
