@@ -50,29 +50,31 @@ SIGTERM and SIGINT end the command with 0; a second signal ends it immediately.`
     const isColored = process.stdout.isTTY && env['NO_COLOR'] === undefined
     const loggerOf = (level: string) => readableLog(level, call.print, isColored)
     const server = createDevServer({ call, document, reader, env, memoryFolder, seed, loggerOf })
-    // A change during the first start causes a reload too.
-    const watcher = watchDocument(document, () => reload())
-    const first = server.reload()
-    const reload = oneAtATime(first, async () => {
-      try {
-        watcher.renew()
-        await server.reload()
-      } catch (error) {
-        for (const line of linesOf(error)) call.note(line)
-      }
-    })
     try {
-      await Promise.race([first, stopped])
-    } catch (error) {
-      watcher.close()
-      throw error
+      // A change during the first start causes a reload too.
+      const watcher = watchDocument(document, () => reload())
+      const first = server.reload()
+      const reload = oneAtATime(first, async () => {
+        try {
+          watcher.renew()
+          await server.reload()
+        } catch (error) {
+          for (const line of linesOf(error)) call.note(line)
+        }
+      })
+      try {
+        await Promise.race([first, stopped])
+        await stopped
+      } finally {
+        watcher.close()
+      }
+      await reload.ended()
+      await server.close()
+    } finally {
+      // A process that waits for the next document would keep this one alive.
+      reader.close()
+      await rm(memoryFolder, { recursive: true, force: true })
     }
-    await stopped
-    watcher.close()
-    await reload.ended()
-    await server.close()
-    reader.close()
-    await rm(memoryFolder, { recursive: true, force: true })
     return process.exit(0)
   }
 }

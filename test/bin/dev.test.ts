@@ -1,5 +1,7 @@
 /** `tenantry dev`. */
-import { mkdir, rename, writeFile } from 'node:fs/promises'
+import { once } from 'node:events'
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { signToken, testSecret } from '../helpers/tokens.js'
@@ -215,6 +217,22 @@ t.test('routes call functions that the seed creates', async (t) => {
   t.strictSame(await (await fetch(`${address}/twice/21`)).json(), { result: 42 })
   dev.kill('SIGINT')
   t.equal((await dev.ended).code, 0)
+})
+
+t.test('dev of a module whose first start fails ends with 1, and leaves no folder', async (t) => {
+  const taken = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => taken.close())
+  await once(taken, 'listening')
+  const at = taken.address()
+  const port = typeof at === 'object' && at !== null ? at.port : 0
+  const folder = t.testdir({
+    'package.json': '{"type":"module"}',
+    'tenantry.ts': `export default { jwt: { secret: '${testSecret}' }, routes: [] }`,
+    temporary: {}
+  })
+  const dev = launch(t, folder, ['dev', 'tenantry.ts', '--port', String(port)], { TMPDIR: join(folder, 'temporary') })
+  t.match(await dev.ended, { code: 1, errors: [new RegExp(`^the port ${port} is used by another program`)] })
+  t.strictSame((await readdir(join(folder, 'temporary'))).filter((name) => name.startsWith('tenantry-dev-')), [])
 })
 
 t.test('a call that cannot succeed exits with 1 and explains why', async (t) => {
