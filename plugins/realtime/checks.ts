@@ -237,7 +237,8 @@ export function createChecks ({ app, rooms, ruleOf }: ChecksParts) {
 
   function recheck (lane: Lane): Promise<void> {
     lane.changed = number
-    return lane.running ??= walk(lane)
+    lane.running ??= walk(lane)
+    return lane.running
   }
 
   return {
