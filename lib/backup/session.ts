@@ -1,7 +1,9 @@
 /** A connection to the database of a backup, and the environment of PostgreSQL's programs. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { rootCertificates } from 'node:tls'
 import pg, { type Client } from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
 import type { PostgresOptions } from '../database/postgres.js'
@@ -43,10 +45,13 @@ function clientOf ({ connectionString, notifyConnectionString = connectionString
 /** @param folder  where certificates are written for the programs, readable by its owner only */
 async function programEnvironment (options: PostgresOptions, folder: string): Promise<NodeJS.ProcessEnv> {
   const { host, port, user, database, password } = clientOf(options)
+  const { ssl } = options
+  const servername = typeof ssl === 'object' && isIP(host) !== 0 ? ssl.servername : undefined
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'))
   return {
     ...Object.fromEntries(others),
-    PGHOST: host,
+    PGHOST: servername ?? host,
+    ...servername !== undefined && { PGHOSTADDR: host },
     PGPORT: String(port),
     ...user !== undefined && { PGUSER: user },
     ...database !== undefined && { PGDATABASE: database },
@@ -64,20 +69,22 @@ async function tlsEnvironment (
 ): Promise<Record<string, string>> {
   if (ssl === undefined) {
     const { searchParams } = new URL(notifyConnectionString)
-    return Object.fromEntries(
+    const given: Record<string, string> = Object.fromEntries(
       Object.entries(parameters).flatMap(([parameter, name]) => {
         const value = searchParams.get(parameter)
         // Only pg knows "no-verify".
         return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
       })
     )
+    const needsAuthorities = given['PGSSLMODE']?.startsWith('verify-') === true && given['PGSSLROOTCERT'] === undefined
+    return { ...needsAuthorities && { PGSSLROOTCERT: await authoritiesIn(folder) }, ...given }
   }
   if (ssl === false) return { PGSSLMODE: 'disable' }
-  if (ssl === true) return { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
+  if (ssl === true) return { PGSSLMODE: 'verify-full', PGSSLROOTCERT: await authoritiesIn(folder) }
   const files = { ca: 'PGSSLROOTCERT', cert: 'PGSSLCERT', key: 'PGSSLKEY' } as const
   const found: Record<string, string> = {
     PGSSLMODE: ssl.rejectUnauthorized === false ? 'require' : 'verify-full',
-    ...ssl.rejectUnauthorized !== false && { PGSSLROOTCERT: 'system' }
+    ...ssl.rejectUnauthorized !== false && ssl.ca === undefined && { PGSSLROOTCERT: await authoritiesIn(folder) }
   }
   for (const [member, name] of Object.entries(files) as [keyof typeof files, string][]) {
     const text = ssl[member]
@@ -86,4 +93,14 @@ async function tlsEnvironment (
     await writeFile(found[name], text, { mode: 0o600 })
   }
   return found
+}
+
+/** Writes the authorities that Node trusts. The programs would look for a file of the user, and know the system's only since version 16. */
+async function authoritiesIn (folder: string): Promise<string> {
+  const file = join(folder, 'authorities.pem')
+  const extra = process.env['NODE_EXTRA_CA_CERTS']
+  // Node warns about a file that it cannot read, and goes on.
+  const own = extra === undefined ? '' : await readFile(extra, 'utf8').catch(() => '')
+  await writeFile(file, [...rootCertificates, own].join('\n'), { mode: 0o600 })
+  return file
 }

@@ -6,7 +6,7 @@ import { postgresDatabase } from '../helpers/postgres.js'
 import { testMasterKey } from '../helpers/server.js'
 import { runIn, type SystemPostgres, systemPostgres } from '../helpers/system-postgres.js'
 import { until } from '../helpers/until.js'
-import { here } from './tenantry.js'
+import { here, tenantry } from './tenantry.js'
 
 const tables = { 'odd "name': { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } }
 const table = '"odd ""name"'
@@ -199,6 +199,34 @@ test('a backup whose count fails ends pg_dump', async (t) => {
   t.match(await backup, { code: 1, errors: [/terminat/] })
   t.notOk(isRunning())
   t.notOk(existsSync(`${folder}/backup/database.dump`))
+})
+
+test('a backup and its restore trust the same certificates as the server', async (t) => {
+  const postgres = await systemPostgres(t)
+  const { query } = postgres.server
+  // In the folder of the data, as the owner of the server's files. The program gets its row.
+  await query(`copy (select '') to program $$cat > /dev/null && openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test \
+    -addext subjectAltName=IP:127.0.0.1,DNS:db.test -keyout server.key -out server.crt 2> /dev/null$$`)
+  const [file] = await query("select pg_read_file('server.crt') as text")
+  const folder = t.testdir({ 'authority.pem': String(file?.['text']) })
+  await query('alter system set ssl = on')
+  await query('select pg_reload_conf()')
+  await until('the server has TLS', async () => (await query('show ssl'))[0]?.['ssl'] === 'on')
+  const withTls = async (words: string[], parameters: string, ssl: unknown) => {
+    const { connectionString } = await postgres.makeDatabase()
+    writeFileSync(
+      `${folder}/tenantry.json`,
+      JSON.stringify({ databaseProvider: 'postgres', postgres: { connectionString: connectionString + parameters, ssl }, routes: [] })
+    )
+    return await tenantry(t, folder, [...words, '--pg-bin', postgres.programs], { NODE_EXTRA_CA_CERTS: `${folder}/authority.pem` })
+  }
+  const cases: [string, unknown][] = [['?sslmode=verify-full', undefined], ['', true], ['', { servername: 'db.test' }]]
+  for (const [index, [parameters, ssl]] of cases.entries()) {
+    const place = `${folder}/backup${index}`
+    const name = `${parameters} ${JSON.stringify(ssl)}`
+    t.match(await withTls(['backup', '--to', place], parameters, ssl), { code: 0, errors: [/^secrets are encrypted/] }, name)
+    t.match(await withTls(['restore', '--from', place], parameters, ssl), { code: 0, errors: [/^secrets are encrypted/] }, name)
+  }
 })
 
 test('a missing or outdated pg_dump is reported with the fix', async (t) => {
