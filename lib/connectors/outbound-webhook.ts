@@ -2,8 +2,10 @@
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
+import { type LiteralNode, parseOrFault, parseTemplate, type PathNode } from '../expressions/template-parser.js'
 import type { TemplateSource } from '../expressions/types.js'
 import { isStorable, unstorableText } from '../json/storable.js'
+import { FaultList } from '../schema/faults.js'
 import type { OutboundWebhook } from '../schema/webhook.js'
 import { kindsOf } from '../webhooks/events.js'
 
@@ -34,7 +36,7 @@ export function compileOutboundWebhook (
     /** The subscribed kinds of events. */
     kinds: kindsOf(events),
     url: address,
-    /** For the log: the declared address without its query string. */
+    /** For the log: the declared address without its query string. Settings may be as secret as secrets. */
     shownUrl: withoutQuery(url),
     /** null: the generated one. */
     secret: secret === undefined ? null : compileValue(secret, `${pointer}/secret`, context),
@@ -52,6 +54,16 @@ export function faultOfUrl (text: unknown): string | null {
   const { protocol, username, password } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'expected an http or https URL'
   return username === '' && password === '' ? null : 'a URL with a user name or password is rejected: the signature identifies the sender'
+}
+
+/** Whether the text has templates with settings or secrets, or that cannot be parsed. A log shows the text, not their values. */
+export function readsSettings (text: string): boolean {
+  const segments = parseOrFault(() => parseTemplate(text), '', new FaultList())
+  return segments?.every((segment) => typeof segment === 'string' || !segment.alternatives.some(isSetting)) !== true
+}
+
+function isSetting (node: PathNode | LiteralNode): boolean {
+  return node.kind === 'path' && (node.source === 'secret' || node.source === 'env')
 }
 
 /** The address without its query string, which may contain tokens. */

@@ -1,5 +1,5 @@
 /** Compiles workflows into plain frozen data with closures: one, or all of a document by their names. */
-import { faultOfUrl } from '../connectors/outbound-webhook.js'
+import { faultOfUrl, readsSettings } from '../connectors/outbound-webhook.js'
 import { compileExpansionGuard } from '../expressions/expansion-guard.js'
 import { optionalSecretsOf, secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
@@ -136,6 +136,7 @@ function compileCallback (
   if (fault !== null) faults.add(at, fault)
   return Object.freeze({
     url: address,
+    shownUrl: readsSettings(url) ? url : null,
     secret: signing,
     expansionGuard: compileExpansionGuard(callback, templates),
     trusted: origin === 'platform' && address.constant

@@ -33,6 +33,8 @@ export interface ReadSources {
 
 export interface CompiledCallback {
   readonly url: CompiledValue
+  /** The declared address, for the log, if it reads settings or secrets; null otherwise. */
+  readonly shownUrl: string | null
   /** null: the tenant's generated secret signs. */
   readonly secret: CompiledValue | null
   /** Measures the copies of both, as for a step. */

@@ -28,7 +28,7 @@ const Delivery = named(
     id: Type.String({ format: 'uuid' }),
     event: Type.String({ description: 'The kind of event.' }),
     webhook: OrNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
-    url: Type.String({ description: 'The URL of the receiver, without its query string.' }),
+    url: Type.String({ description: 'The URL of the receiver, without its query string. Templates with settings and secrets are shown as they are declared.' }),
     status: Type.Enum([...deliveryStatuses]),
     attempts: Type.Integer({ description: 'The number of attempts.' }),
     lastStatus: OrNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),

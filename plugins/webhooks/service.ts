@@ -38,7 +38,7 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
     hasSubscribers,
     hears: deprecate(hasSubscribers, '`app.webhooks.hears` is now `hasSubscribers`', 'TENANTRY_DEP_HEARS'),
 
-    async callback (transaction, { tenant, url, secret, trusted, type, subject, data, at, depth = 0 }) {
+    async callback (transaction, { tenant, url, shownUrl = url, secret, trusted, type, subject, data, at, depth = 0 }) {
       const id = randomUUID()
       const sealed = cipher.encrypt(callbackPlace(tenant, id), JSON.stringify({ url, secret, trusted }))
       const due = new Date(now())
@@ -53,7 +53,7 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
           returning place
         )
         insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)
-        select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${withoutQuery(url)}, ${sealed},
+        select ${id}::uuid, ${tenant}, place, ${type}, ${chainOf(subject)}, '', ${withoutQuery(shownUrl)}, ${sealed},
           ${due}::timestamptz, ${giveUpAt}::timestamptz, ${due}::timestamptz from added`.execute(transaction)
     },
 

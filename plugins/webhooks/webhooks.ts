@@ -19,6 +19,8 @@ export interface Callback extends OutboundEvent {
   /** The owner whose generated secret signs if `secret` is null, and whose turn the delivery takes; empty for the platform. */
   readonly tenant: Owner
   readonly url: string
+  /** The address in the log of deliveries, which shows it without its query string. Default: `url`. */
+  readonly shownUrl?: string | undefined
   /** As in the document, resolved: `whsec_<base64>`, or raw bytes. Stored encrypted until it is sent. */
   readonly secret: string | null
   /** The platform's document fixes the address. */

@@ -18,7 +18,7 @@ import type { RunEnd, RunStore, TakenRun } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
-export type Address = Pick<Callback, 'url' | 'secret' | 'trusted'>
+export type Address = Pick<Callback, 'url' | 'shownUrl' | 'secret' | 'trusted'>
 
 export interface EndedRun {
   readonly end: RunEnd
@@ -85,7 +85,7 @@ export function addressOf (callback: CompiledCallback, scope: Scope, report: (re
     return refuse('the secret of `webhookOnComplete` does not exist or has expired')
   }
   if (secret !== null && secret.length > maxSecret) return refuse('the secret of `webhookOnComplete` is too long')
-  return { url, secret, trusted: callback.trusted }
+  return { url, shownUrl: callback.shownUrl ?? url, secret, trusted: callback.trusted }
 }
 
 function dataOf ({ id, workflow }: TakenRun, end: RunEnd): object {

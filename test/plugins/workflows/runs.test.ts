@@ -481,6 +481,36 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.equal(rows.includes('a signing secret'), false)
 }
 
+test('the log of deliveries shows no secret and no setting that the address of a callback reads', async (t) => {
+  const steps = [insert('write', 'x')]
+  const app = await testServer(t, {
+    tables,
+    workflows: [
+      { id: 'setting', steps, webhookOnComplete: '{{env.HOOK_URL}}/{{input.path}}' },
+      { id: 'other', steps, webhookOnComplete: '{{env.HOOK_URL}}/other' },
+      { id: 'plain', steps, webhookOnComplete: 'https://example.com/{{input.path}}?key={{input.key}}' }
+    ]
+  }, { tenants: ['a'], env: { HOOK_URL: 'https://example.com/token-of-the-platform' } })
+  const ask = caller(t, app, { token: users.chief })
+  await app.secrets.put('a', { key: 'hook', value: 'token-of-the-tenant' }, { userId: null, address: null })
+  const own = { id: 'secret', steps, webhookOnComplete: 'https://example.com/{{secret:hook}}/{{input.path}}' }
+  t.match(await ask('POST /tenant/config', { body: { workflows: [own] } }), { status: 200 })
+  for (const ref of ['setting', 'other', 'plain', 'secret']) {
+    t.match(await ask('POST /agent/workflow/run', { body: { ref, input: { path: 'p', key: 'k' } } }), { status: 202 })
+  }
+  const urls = async () => {
+    const { body: { data } } = await ask('GET /webhooks/deliveries')
+    return Array.isArray(data) ? data.map((delivery: unknown) => String(Object(delivery).url)) : []
+  }
+  await until('all runs have ended', async () => (await urls()).length === 4)
+  t.strictSame(new Set(await urls()), new Set([
+    '{{env.HOOK_URL}}/{{input.path}}',
+    '{{env.HOOK_URL}}/other',
+    'https://example.com/p',
+    'https://example.com/{{secret:hook}}/{{input.path}}'
+  ]))
+})
+
 test('a run ends if its result is longer in the event than in the database', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     sql: `create table numbers (tenant_id text not null, id int not null, list float8[] not null, primary key (tenant_id, id));
