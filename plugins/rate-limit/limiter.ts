@@ -11,7 +11,7 @@ import { addStep } from '../../lib/plugin/pipeline.js'
 import type { Tenant } from '../tenancy/tenant.js'
 import { callerLimits } from './caller-limits.js'
 import { createRefusalPace } from './refusal-pace.js'
-import { createLimit, type Limit, type RateLimitRule } from './rules.js'
+import { createLimit, type Limit } from './rules.js'
 import type { ClientKind, LimitResult, RateLimitStore } from './store.js'
 import type { CountedCall, CountedReply, RateLimiter, RouteLimiter } from './types.js'
 
@@ -62,10 +62,10 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     const client = tenant ?? addressKey(request.ip)
     return whenKnown(store.take(kind, client, first, second, now()), (taken) => {
       if (taken.admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
-      const { limit: { rule }, resetAt } = writeHeaders(request, reply, first, second, taken)
+      const { limit, resetAt } = writeHeaders(request, reply, first, second, taken)
       if (taken.admitted) return
       request.rateLimited = true
-      return refuse(kind, client, refusal(rule, resetAt - taken.now))
+      return refuse(kind, client, refusal(limit, resetAt - taken.now))
     })
   }
 
@@ -80,7 +80,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const kind = tenant === undefined ? 'address' : 'tenant'
       const client = tenant ?? addressKey(call.ip)
       return whenKnown(store.take(kind, client, limit, null, now()), (taken) => {
-        if (!taken.admitted) throw refusal(limit.rule, taken.resetAt - taken.now)
+        if (!taken.admitted) throw refusal(limit, taken.resetAt - taken.now)
         if (limit.isConditional) refundLater(reply, call.log, kind, client, limit, taken)
       })
     },
@@ -102,8 +102,8 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       const client = tenant ?? addressKey(request.ip)
       return whenKnown(store.take(kind, client, ...limits, now()), (taken) => {
         if (taken.admitted) return
-        const { limit: { rule }, resetAt } = strictest(...limits, taken)
-        return refuse(kind, client, refusal(rule, resetAt - taken.now))
+        const reached = strictest(...limits, taken)
+        return refuse(kind, client, refusal(reached.limit, reached.resetAt - taken.now))
       })
     },
     countFailure (request, reply, limit) {
@@ -137,7 +137,7 @@ function createCeilings (plans: Plans | null): Ceilings {
   if (plans === null) return () => null
   const known = new Map(plans.all.map(({ tier, limits: { api: { requestsPerMinute: max } } }) => [
     tier,
-    max === unlimited ? null : createLimit({ max, windowMs: planWindow }, 'plan')
+    max === unlimited ? null : createLimit({ max, windowMs: planWindow }, 'plan', { plan: tier })
   ]))
   return (tier) => {
     const ceiling = known.get(tier)
@@ -157,14 +157,17 @@ function strictest (first: Limit, second: Limit | null, taken: LimitResult): { l
   return { limit: first, left, resetAt: taken.resetAt }
 }
 
-function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): TenantryError {
+function refusal ({ rule: { message, statusCode, max }, plan }: Limit, waitMs: number): TenantryError {
   const entry = statusCode === undefined
     ? catalogue.rateLimited
     : { ...catalogue.rateLimited, status: statusCode, title: STATUS_CODES[statusCode] ?? catalogue.rateLimited.title }
-  return new TenantryError(entry, {
-    ...(message !== undefined && { message }),
-    ...retryIn(Math.max(1, Math.ceil(waitMs / 1000)))
-  })
+  const { extras, headers } = retryIn(Math.max(1, Math.ceil(waitMs / 1000)))
+  const details = plan === null ? {} : { details: [{ path: '', message: planFault(plan, max), keyword: 'plan' }] }
+  return new TenantryError(entry, { ...(message !== undefined && { message }), extras: { ...extras, ...details }, headers })
+}
+
+function planFault (plan: string, max: number): string {
+  return `the plan "${plan}" includes ${max} request${max === 1 ? '' : 's'} a minute`
 }
 
 /**

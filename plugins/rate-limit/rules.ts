@@ -51,6 +51,8 @@ export interface Limit {
   readonly addressesOnly: boolean
   /** Whether it counts no callers, so that only the plan's limit counts. */
   readonly plansOnly: boolean
+  /** The plan whose requests a minute it counts; null for a rule. */
+  readonly plan: string | null
   /** The name as a part of a key, with a limited length. */
   readonly key: string
 }
@@ -61,10 +63,12 @@ const keyHead = 40 // characters of a longer name that stay readable
 export function createLimit (
   rule: RateLimitRule,
   bucket: string,
-  { owner = platformRef, addressesOnly = false, plansOnly = false }: Partial<Pick<Limit, 'owner' | 'addressesOnly' | 'plansOnly'>> = {}
+  { owner = platformRef, addressesOnly = false, plansOnly = false, plan = null }: Partial<
+    Pick<Limit, 'owner' | 'addressesOnly' | 'plansOnly' | 'plan'>
+  > = {}
 ): Limit {
   const isConditional = rule.skipSuccessfulRequests === true || rule.skipFailedRequests === true
-  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
+  return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, plan, key: boundedKey(bucket) })
 }
 
 /** A name as a key. A digest replaces the end of a long name. */

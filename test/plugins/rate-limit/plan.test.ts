@@ -87,6 +87,18 @@ t.test('a tenant without a rule is limited only by its plan, over all routes', a
   t.same(statuses(await ask(app, '/a', 1, token)), [200], 'a new minute')
 })
 
+t.test('the refusal names the plan if its limit is the reason, and no plan otherwise', async (t) => {
+  const { app, token } = await appOf(t, {})
+  const refused = (await ask(app, '/a', 4, token)).at(-1)!.json()
+  t.match(refused, { error: 'Too Many Requests', message: 'Rate limit exceeded', code: 'TENANTRY_RATE_LIMITED', retryAfter: 60 })
+  t.strictSame(refused.details, [{ path: '', message: 'the plan "free" includes 3 requests a minute', keyword: 'plan' }])
+  const { app: one, token: ofOne } = await appOf(t, {}, { plan: 'one' })
+  t.match((await ask(one, '/a', 2, ofOne)).at(-1)!.json(), { details: [{ message: 'the plan "one" includes 1 request a minute' }] })
+  const { app: other, token: ofOther } = await appOf(t, {})
+  t.notOk('details' in (await ask(other, '/own', 3, ofOther)).at(-1)!.json(), 'a rule of the route')
+  t.notOk('details' in (await ask(other, '/upgrade', 31, ofOther)).at(-1)!.json(), 'a count of the caller')
+})
+
 t.test('a tenant that has used up its plan can still upgrade, thirty times a minute', async (t) => {
   const { app, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
