@@ -205,8 +205,10 @@ test('a backup and its restore trust the same certificates as the server', async
   const postgres = await systemPostgres(t)
   const { query } = postgres.server
   // In the folder of the data, as the owner of the server's files. The program gets its row.
-  await query(`copy (select '') to program $$cat > /dev/null && openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test \
-    -addext subjectAltName=IP:127.0.0.1,DNS:db.test -keyout server.key -out server.crt 2> /dev/null$$`)
+  const certificate = '-x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -addext subjectAltName=IP:127.0.0.1,DNS:db.test'
+  await query(
+    `copy (select '') to program $$cat > /dev/null && openssl req ${certificate} -keyout server.key -out server.crt 2> /dev/null$$`
+  )
   const [file] = await query("select pg_read_file('server.crt') as text")
   const folder = t.testdir({ 'authority.pem': String(file?.['text']) })
   await query('alter system set ssl = on')
