@@ -5,10 +5,8 @@ import { ifMatchParameter } from '../../lib/http/caching.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
 import type { TenantId } from '../../lib/identity/tenant-ref.js'
-import {
-  type Components,
-  createComponents, securitySchemes, sharedComponents, sharedErrors, sharedSchemas, tenantParameter
-} from './components.js'
+import { securitySchemes, sharedComponents, sharedErrors, tenantParameter } from './common-components.js'
+import { type Components, createComponents, sharedSchemas } from './components.js'
 import type { DocumentedRoute } from './documentation.js'
 import { basePathsOf, shapeOf, toTemplate, withoutBasePath } from './path.js'
 import { createPathItems, type PathItems } from './path-items.js'
