@@ -1,6 +1,6 @@
 /** A connection to the database of a backup, and the environment of PostgreSQL's programs. */
+import { lookup } from 'node:dns/promises'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { rootCertificates } from 'node:tls'
@@ -46,12 +46,11 @@ function clientOf ({ connectionString, notifyConnectionString = connectionString
 async function programEnvironment (options: PostgresOptions, folder: string): Promise<NodeJS.ProcessEnv> {
   const { host, port, user, database, password } = clientOf(options)
   const { ssl } = options
-  const servername = typeof ssl === 'object' && isIP(host) !== 0 ? ssl.servername : undefined
   const others = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'))
   return {
     ...Object.fromEntries(others),
-    PGHOST: servername ?? host,
-    ...servername !== undefined && { PGHOSTADDR: host },
+    PGHOST: host,
+    ...typeof ssl === 'object' && ssl.servername !== undefined && await namedHost(host, ssl.servername),
     PGPORT: String(port),
     ...user !== undefined && { PGUSER: user },
     ...database !== undefined && { PGDATABASE: database },
@@ -59,6 +58,12 @@ async function programEnvironment (options: PostgresOptions, folder: string): Pr
     PGOPTIONS: `-c ${tenantSetting}=${everyTenant}`,
     ...await tlsEnvironment(options, folder)
   }
+}
+
+/** The programs compare the certificate with the name of the host, and connect to its addresses. */
+async function namedHost (host: string, name: string): Promise<Record<string, string>> {
+  const addresses = await lookup(host, { all: true })
+  return { PGHOST: addresses.map(() => name).join(), PGHOSTADDR: addresses.map(({ address }) => address).join() }
 }
 
 const parameters = { sslmode: 'PGSSLMODE', sslrootcert: 'PGSSLROOTCERT', sslcert: 'PGSSLCERT', sslkey: 'PGSSLKEY' }

@@ -1,4 +1,5 @@
 /** TLS of connections to PostgreSQL: the option `ssl`, or else the parameters of the connection string. */
+import { checkServerIdentity, type PeerCertificate } from 'node:tls'
 import type { ClientConfig } from 'pg'
 import type { Static } from 'typebox'
 import type { Postgres } from '../schema/database.js'
@@ -10,9 +11,10 @@ const parameters: ReadonlySet<string> = new Set(['ssl', 'sslmode', 'sslcert', 's
 /** The options of a connection. pg prefers parameters of the connection string, so those about TLS are removed if `ssl` is given. */
 export function addressOf (
   connectionString: string,
-  ssl: Tls
+  tls: Tls
 ): Pick<ClientConfig, 'connectionString' | 'ssl' | 'sslnegotiation'> {
-  if (ssl === undefined) return { connectionString }
+  if (tls === undefined) return { connectionString }
+  const ssl = withExpectedName(tls)
   const [base = '', query] = split(connectionString, '?')
   if (query === undefined) return { connectionString, ssl }
   const [search = '', fragment] = split(query, '#')
@@ -24,6 +26,13 @@ export function addressOf (
     ssl,
     ...ssl !== false && negotiation === 'direct' && { sslnegotiation: negotiation }
   }
+}
+
+/** pg replaces `servername` by the host, unless that is an address. So the name in the certificate is compared here. */
+function withExpectedName (ssl: NonNullable<Tls>): NonNullable<ClientConfig['ssl']> {
+  if (typeof ssl !== 'object' || ssl.servername === undefined) return ssl
+  const { servername } = ssl
+  return { ...ssl, checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServerIdentity(servername, certificate) }
 }
 
 /** The parts before and after the first separator. */

@@ -214,20 +214,27 @@ test('a backup and its restore trust the same certificates as the server', async
   await query('alter system set ssl = on')
   await query('select pg_reload_conf()')
   await until('the server has TLS', async () => (await query('show ssl'))[0]?.['ssl'] === 'on')
-  const withTls = async (words: string[], parameters: string, ssl: unknown) => {
-    const { connectionString } = await postgres.makeDatabase()
+  const withTls = async (words: string[], parameters: string, ssl: unknown, host: string) => {
+    const database = await postgres.makeDatabase()
+    const connectionString = database.connectionString.replace('127.0.0.1', host)
     writeFileSync(
       `${folder}/tenantry.json`,
       JSON.stringify({ databaseProvider: 'postgres', postgres: { connectionString: connectionString + parameters, ssl }, routes: [] })
     )
     return await tenantry(t, folder, [...words, '--pg-bin', postgres.programs], { NODE_EXTRA_CA_CERTS: `${folder}/authority.pem` })
   }
-  const cases: [string, unknown][] = [['?sslmode=verify-full', undefined], ['', true], ['', { servername: 'db.test' }]]
-  for (const [index, [parameters, ssl]] of cases.entries()) {
+  const cases: [string, unknown, string?][] = [
+    ['?sslmode=verify-full', undefined],
+    ['', true],
+    ['', { servername: 'db.test' }],
+    // The certificate does not have this name.
+    ['', { servername: 'db.test' }, 'localhost']
+  ]
+  for (const [index, [parameters, ssl, host = '127.0.0.1']] of cases.entries()) {
     const place = `${folder}/backup${index}`
-    const name = `${parameters} ${JSON.stringify(ssl)}`
-    t.match(await withTls(['backup', '--to', place], parameters, ssl), { code: 0, errors: [/^secrets are encrypted/] }, name)
-    t.match(await withTls(['restore', '--from', place], parameters, ssl), { code: 0, errors: [/^secrets are encrypted/] }, name)
+    const name = `${parameters} ${JSON.stringify(ssl)} ${host}`
+    t.match(await withTls(['backup', '--to', place], parameters, ssl, host), { code: 0, errors: [/^secrets are encrypted/] }, name)
+    t.match(await withTls(['restore', '--from', place], parameters, ssl, host), { code: 0, errors: [/^secrets are encrypted/] }, name)
   }
 })
 
