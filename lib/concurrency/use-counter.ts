@@ -30,7 +30,7 @@ export function createUseCounter ({ noun, flushAfter, maxKeys, write, log }: Use
   let size = 0
   let dropped = 0
   let timer: NodeJS.Timeout | undefined
-  /** A flush before its time has not begun. */
+  /** A flush because of the number of keys waits for a running write. */
   let isEarly = false
   /** The last write failed. */
   let isFailing = false

@@ -251,9 +251,9 @@ async function loadClient (): Promise<typeof Redis> {
 }
 
 /**
- * Checks that Redis is usable, with a write: throws if it refuses one, as a replica does, or is a cluster, whose scripts may not use
- * keys of several slots. Returns the identity of its data: the run id,
- * since a restart reads a snapshot, and the replication id, which changes when a replica becomes a primary and may lack the last writes.
+ * Checks that Redis is usable. Throws if it refuses a write, as a replica does, and for a cluster, whose scripts cannot use keys of several
+ * slots. Returns the identity of its data: the run id, since a restart reads a snapshot, and the replication id, which changes when a
+ * replica becomes a primary and may lack the last writes.
  */
 async function checkUsable (client: Redis): Promise<string> {
   const info = await client.info()
