@@ -5,18 +5,26 @@ import { lruOptions } from './lru-options.js'
 const periodMs = 60_000
 const maxSubjects = 10_000
 
+/** The tenant first, then the place or the kind. */
+type Subject = ReadonlyArray<string | null | undefined>
+
 export type Warned = ReturnType<typeof createWarned>
 
 export function createWarned () {
   /** The subjects with a warning in the last minute. */
   const recent = new LRUCache<string, true>({ ...lruOptions(maxSubjects), ttl: periodMs })
+
+  /** Whether the subject had no warning in the last minute. */
+  function isFirst (...subject: Subject): boolean {
+    const key = JSON.stringify(subject)
+    if (recent.has(key)) return false
+    recent.set(key, true)
+    return true
+  }
+
   return {
-    /** Whether the subject had no warning in the last minute. `subject`: the tenant first, then the place or the kind. */
-    isFirst (...subject: ReadonlyArray<string | null | undefined>): boolean {
-      const key = JSON.stringify(subject)
-      if (recent.has(key)) return false
-      recent.set(key, true)
-      return true
-    }
+    isFirst,
+    /** The level of a line about the subject: `warn` for the first in a minute, `debug` for its repetitions. */
+    levelOf: (...subject: Subject): 'warn' | 'debug' => isFirst(...subject) ? 'warn' : 'debug'
   }
 }

@@ -222,8 +222,8 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       rooms.publish(tenant.id, make(scope))
     } catch (err) {
       // The caller chooses the values of the room and the data.
-      const isFirst = this.services.warned.isFirst(tenant.id, 'message', this.origin.placeOf(pointer))
-      this.request.log[isFirst ? 'warn' : 'debug']({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
+      const level = this.services.warned.levelOf(tenant.id, 'message', this.origin.placeOf(pointer))
+      this.request.log[level]({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
     }
     return body
   }

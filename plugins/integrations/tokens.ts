@@ -266,8 +266,8 @@ export function createTokens (app: FastifyInstance, now: () => number) {
             return await renew(subject, access)
           } catch (err) {
             // It is early: the service may still accept the old one.
-            const isFirst = warned.isFirst(tenant, call.origin, call.connector)
-            log[isFirst ? 'warn' : 'debug']({ err, integration: call.connector }, 'a token that is due could not be renewed')
+            const level = warned.levelOf(tenant, call.origin, call.connector)
+            log[level]({ err, integration: call.connector }, 'a token that is due could not be renewed')
             return access
           }
         },

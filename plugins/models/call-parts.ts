@@ -33,8 +33,8 @@ export function failedCall (
   const error = thrown instanceof TenantryError ? thrown : unreadable(thrown)
   figures.failed(info, error.code)
   const { code, message: reason, cause } = error
-  const isFirst = warned.isFirst(tenant, info.provider, info.id, code)
-  log[isFirst ? 'warn' : 'debug']({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
+  const level = warned.levelOf(tenant, info.provider, info.id, code)
+  log[level]({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
   return error
 }
 

@@ -67,7 +67,7 @@ export default definePlugin<RealtimeOptions>({
     app.decorate('realtime', {
       publish (tenant: Owner, message) {
         rooms.publish(tenant, message, null).catch((err: unknown) => {
-          log[warned.isFirst(tenant) ? 'warn' : 'debug']({ err, tenant }, 'a message of a room could not be sent')
+          log[warned.levelOf(tenant)]({ err, tenant }, 'a message of a room could not be sent')
         })
       },
       get connections () {

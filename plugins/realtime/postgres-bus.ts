@@ -31,7 +31,7 @@ export interface PostgresBusParts {
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
   const warned = createWarned()
   const outgoing = new Outgoing((tenant) => {
-    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ tenant }, 'messages of rooms are lost: the tenant sends too much, or the database is slow')
+    log[warned.levelOf(tenant)]({ tenant }, 'messages of rooms are lost: the tenant sends too much, or the database is slow')
   })
   const ending = new AbortController()
   /** By process: the last batch that was read. */

@@ -33,7 +33,7 @@ export async function createRedisBus (
   const { Redis } = await import('ioredis')
   const warned = createWarned()
   const outgoing = new Outgoing((tenant) => {
-    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow')
+    log[warned.levelOf(tenant)]({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow')
   })
   const fallback = makeFallback(deliverOnce)
   /** By process and tenant: the last event that was received. */

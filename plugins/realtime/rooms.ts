@@ -70,7 +70,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   const memberKey = (id: string, room: string): string => `${id} ${room}`
 
   function failed (tenant: Owner, err: unknown): void {
-    log[warned.isFirst(tenant) ? 'warn' : 'debug']({ err, tenant }, 'a message or the members of a room could not be sent')
+    log[warned.levelOf(tenant)]({ err, tenant }, 'a message or the members of a room could not be sent')
   }
 
   /** Sends after earlier texts of the room. A large room takes turns with other tenants. Resolves when the text is sent. */

@@ -71,7 +71,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     fanTurn = from
     for (const { tenant, source, deliveries } of refused) {
       const ofPlatform = tenant === platformRef
-      log[warned.isFirst(tenant, source, 'refused') ? 'warn' : 'debug'](
+      log[warned.levelOf(tenant, source, 'refused')](
         { tenant: ofPlatform ? source : tenant, ofPlatform, deliveries },
         'webhooks were not sent: too many deliveries of the tenant are waiting'
       )

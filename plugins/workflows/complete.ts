@@ -36,7 +36,7 @@ export function createCompletion (app: FastifyInstance, store: RunStore, dbFor: 
   async function write (run: TakenRun, { end, address, depth }: EndedRun): Promise<boolean> {
     const emitter = webhooks()
     if (address !== null && emitter === null) {
-      app.log[warned.isFirst(run.tenant) ? 'warn' : 'debug'](
+      app.log[warned.levelOf(run.tenant)](
         { workflowId: run.id, tenant: run.tenant },
         'the callback at the end of a workflow is not sent: the plugin "tenantry/plugins/webhooks" is not registered'
       )

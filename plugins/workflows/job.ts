@@ -132,8 +132,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
     return callback === null
       ? null
       : addressOf(callback, scope, (reason) => {
-        const isFirst = warned.isFirst(tenant, 'callback', reason)
-        log[isFirst ? 'warn' : 'debug'](`the callback at the end of a workflow is not sent: ${reason}`)
+        log[warned.levelOf(tenant, 'callback', reason)](`the callback at the end of a workflow is not sent: ${reason}`)
       })
   }
 
