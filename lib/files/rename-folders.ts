@@ -17,6 +17,9 @@ interface Kept {
  */
 export async function renameFolder (folder: string, tenant: string): Promise<Kept | null> {
   const [from, to] = [join(folder, tenant), join(folder, folderOf(tenant))]
+  const isGone = async (): Promise<boolean> => !(await namesIn(folder)).includes(tenant)
+  // The path may lead to the folder of the tenant whose id is equal but for case, once another process has renamed the old one.
+  if (await isGone()) return null
   try {
     await rename(from, to)
     return null
@@ -32,7 +35,7 @@ export async function renameFolder (folder: string, tenant: string): Promise<Kep
   // Fails if names are left.
   await rmdir(from).catch(() => {})
   const kept = await newPath(join(folder, keptFolderOf(tenant)))
-  if (await missing(rename(from, kept))) return null
+  if (await isGone() || await missing(rename(from, kept))) return null
   const files = (await namesIn(kept)).filter(isObjectName).length
   return files === 0 ? null : { folder: kept, files }
 }

@@ -6,6 +6,7 @@ import { text } from 'node:stream/consumers'
 import { test } from 'tap'
 import { folderOf, ignoresCase, tenantOf } from '../../../lib/files/folder-names.js'
 import { createLocalStore } from '../../../lib/files/local.js'
+import { renameFolder } from '../../../lib/files/rename-folders.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
 
 const tenants = ['acme', 'Acme', 'ACME', 'aCme', 'a-c_m-e', 'A', 'a', '0', '-', '_', `${'Z'.repeat(64)}`, `${'z'.repeat(64)}`]
@@ -73,6 +74,13 @@ test('on a disk that ignores case, folders of an earlier version get their new n
   for (const key of ['Acme/1', 'globex/2']) t.match(await store.stat(key), { key })
   t.strictSame(await keysOf(store, ''), ['Acme/1', 'globex/2'])
   t.strictSame(readdirSync(folder).sort(), ['FILE', 'Not a tenant', '^acme', 'globex'])
+})
+
+test('a path that leads to a folder of another name renames nothing', async (t) => {
+  const folder = t.testdir({ Acme: { 1: 'x' } })
+  // As on a disk that ignores case, where `ACME` leads to the folder `Acme`.
+  t.equal(await renameFolder(folder, 'x/../Acme'), null)
+  t.strictSame(readdirSync(folder), ['Acme'])
 })
 
 test('on a disk that ignores case, the files of an old and a new folder of a tenant are merged', async (t) => {
