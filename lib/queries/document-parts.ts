@@ -97,7 +97,7 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
 
 /** The fault of a name in `excludeFields`: a path would exclude nothing. */
 export function faultOfExcluded (name: string): string | undefined {
-  return fieldName.test(name) ? undefined : `"${name}" is not a valid field: expected the name of a top-level field of the documents`
+  return /^$|[.[\]/]/.test(name) ? `"${name}" is not a valid field: expected the name of a top-level field of the documents` : undefined
 }
 
 type Fields = Readonly<Record<string, unknown>>

@@ -221,7 +221,7 @@ test('excludeFields of documents names fields at the top level', async (t) => {
   const expected = 'expected the name of a top-level field of the documents'
   const docs: NonNullable<Route['firebaseQueries']>[number] = { collection: 'docs', operation: 'query' }
   const of = (more: Partial<Route>): string[] => faultsOf({ path: '/docs', method: 'get', firebaseQueries: [docs], ...more })
-  t.same(of({ firebaseQueries: [{ ...docs, excludeFields: ['owner', 'owner.ssn', 'a-b', ''] }] }), [
+  t.same(of({ firebaseQueries: [{ ...docs, excludeFields: ['owner', 'owner.ssn', 'a-b', '', '2fa_secret', 'first name', 'größe'] }] }), [
     `/routes/0/firebaseQueries/0/excludeFields/1: "owner.ssn" is not a valid field: ${expected}`,
     `/routes/0/firebaseQueries/0/excludeFields/3: "" is not a valid field: ${expected}`
   ])
