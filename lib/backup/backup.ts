@@ -1,11 +1,12 @@
 /** Dumps a database, restores a dump into an empty one, and checks that every table has its rows. */
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { ClientBase } from 'pg'
 import type { PostgresOptions } from '../database/postgres.js'
 import { version } from '../version.js'
 import {
   beginSnapshot, bypasses, countDumped, countRows, type Counts,
-  differences, dumpFile, hashOf, hiddenFault, readManifest, tablesOf, writeManifest
+  differences, dumpFile, hashOf, hiddenFault, type Manifest, readManifest, tablesOf, writeManifest
 } from './manifest.js'
 import { movePositions } from './positions.js'
 import { findProgram, runProgram } from './programs.js'
@@ -87,15 +88,19 @@ export async function restore (options: PostgresOptions, { folder, programs }: B
     }
     const words = ['--single-transaction', '--exit-on-error', '--no-owner', '--no-password', '--enable-row-security']
     await runProgram(program, [...words, `--dbname=${env.PGDATABASE ?? ''}`, join(folder, dumpFile)], env)
-    const hidden = await hiddenFault(client)
-    if (hidden === null) {
-      await beginSnapshot(client)
-      const wrong = differences(manifest.rows, await countRows(client), 'in the database')
-      if (wrong.length > 0) throw new Error(`the database does not have the rows of the backup:\n${wrong.join('\n')}`)
-      await client.query('rollback')
-    }
+    const fault = await faultOfRows(client, manifest)
     await movePositions(client)
-    if (hidden !== null) throw new Error(`the database is restored, but its rows are not counted: ${hidden}`)
+    if (fault !== null) throw new Error(fault)
     return manifest.rows
   })
+}
+
+/** The fault of the restored rows, if their numbers differ from the backup's or cannot be counted. */
+async function faultOfRows (client: ClientBase, manifest: Manifest): Promise<string | null> {
+  const hidden = await hiddenFault(client)
+  if (hidden !== null) return `the database is restored, but its rows are not counted: ${hidden}`
+  await beginSnapshot(client)
+  const wrong = differences(manifest.rows, await countRows(client), 'in the database')
+  await client.query('rollback')
+  return wrong.length === 0 ? null : `the database does not have the rows of the backup:\n${wrong.join('\n')}`
 }

@@ -102,7 +102,7 @@ export function differences (wanted: Counts, found: Counts, place: string): stri
 export const dumpFile = 'database.dump'
 const manifestFile = 'manifest.json'
 
-interface Manifest {
+export interface Manifest {
   /** The version of tenantry. */
   readonly version: string
   readonly createdAt: string

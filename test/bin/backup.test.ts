@@ -129,6 +129,8 @@ test('an incomplete backup or restore fails and names the tables', async (t) => 
   const broken = await run(['restore', '--from', `${folder}/two`, ...bin], target)
   t.match(broken, { code: 1, errors: ['the database does not have the rows of the backup:'] })
   t.ok(broken.errors.includes(`public.${table}: ${titles.length * 2} rows in the backup's snapshot, 0 in the database`))
+  const [stamps] = await runIn(target, 'select last_value from tenantry.realtime_stamps')
+  t.ok(Number(stamps?.['last_value']) > 1000, 'its positions have moved all the same')
 
   writeFileSync(`${folder}/two/database.dump`, 'x', { flag: 'a' })
   t.match(await run(['restore', '--from', `${folder}/two`, ...bin], (await postgres.makeDatabase()).connectionString), {
