@@ -28,7 +28,10 @@ export interface PromptParts {
   readonly countTokens: (text: string) => number
 }
 
-/** Leaves out excerpts and the oldest messages that do not fit. The user's message is always included. */
+/**
+ * Leaves out excerpts and the oldest messages that do not fit, and responses without text, which providers reject. The user's message is
+ * always included.
+ */
 export function promptOf ({ system, hasTools, history, excerpts, message, budget, countTokens }: PromptParts) {
   const cost = (text: string) => countTokens(text) + perMessage
   const rules = hasTools || excerpts.length > 0 ? [dataRule] : []
@@ -43,7 +46,8 @@ export function promptOf ({ system, hasTools, history, excerpts, message, budget
   const shown = chosen.length === 0 ? null : excerptsText(chosen)
   if (shown !== null) room -= cost(shown)
 
-  const latest = fitting(history.slice(-maxHistory).reverse(), room, ({ content }) => cost(content)).reverse()
+  const sendable = history.filter(({ role, content }) => role === 'user' || content.trim() !== '')
+  const latest = fitting(sendable.slice(-maxHistory).reverse(), room, ({ content }) => cost(content)).reverse()
   // The history must begin with a message of the user.
   const first = latest.findIndex(({ role }) => role === 'user')
   const messages: ModelMessage[] = [

@@ -45,6 +45,18 @@ t.test('a chat returns a response, and continues a conversation', async (t) => {
   })
 })
 
+t.test('a conversation continues after a response without text', async (t) => {
+  const mock = await mockProvider(t)
+  mock.onMessage('go', { toolCalls: [{ name: 'list_notes', arguments: '{}' }] })
+  mock.onMessage('hello', { content: 'Hi.' })
+  const { as } = await open(t, mock.url, { agent: { chat: { maxRounds: 2 } } })
+  const first = await as('acme').chat('go', { tools: true })
+  t.match(first, { status: 200, body: { message: { content: '' }, toolCalls: [{ name: 'list_notes', ok: true }] } })
+  const { conversationId } = first.body
+  t.match(await as('acme').chat('hello', { conversationId }), { status: 200, body: { message: { content: 'Hi.' } } })
+  t.strictSame(sentTo(mock).at(-1), [{ role: 'user', content: 'go' }, { role: 'user', content: 'hello' }])
+})
+
 t.test('a stream begins with the conversation and ends once', async (t) => {
   const mock = await mockProvider(t, { chunkSize: 4 })
   mock.onMessage('hello', { content: 'Hello, my friend.' })

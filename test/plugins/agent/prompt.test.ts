@@ -30,6 +30,13 @@ t.test('the oldest messages are dropped first, and the rest begins with a questi
   t.match(messages.at(-2)?.content, /^999/)
 })
 
+t.test('responses without text are left out: providers reject empty messages', async (t) => {
+  const asked = [{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }] as const
+  const [first, second] = asked
+  const history = [first, { role: 'assistant', content: '' }, second, { role: 'assistant', content: ' \n' }] as const
+  t.strictSame(promptOf({ ...parts, system: undefined, history }).messages, [...asked, { role: 'user', content: 'hello' }])
+})
+
 t.test('excerpts without room are neither sent nor cited', async (t) => {
   const excerpts = Array.from({ length: 8 }, (_, index) => excerpt('x'.repeat(1000), `doc-${index}`))
   const { messages, excerpts: sent } = promptOf({ ...parts, excerpts, budget: 2000 })
