@@ -14,7 +14,7 @@ import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelUsage, ToolCallOu
 import type { Payer } from './charges.js'
 import { ChatRound, type TimeBound } from './chat-round.js'
 import { type ChatParts, prepareCall, type PreparedCall } from './prepared-call.js'
-import { runTools } from './tools.js'
+import { minResultTokens, runTools } from './tools.js'
 
 export type Chat = (call: ChatCall, bound: TimeBound) => AsyncIterableIterator<ChatEvent>
 
@@ -112,7 +112,9 @@ async function * runRounds (parts: ChatParts, call: ChatCall, prepared: Prepared
     }
     const { received } = round
     text += received.text
-    if (received.calls.length === 0 || number === rounds) {
+    promptTokens += received.tokens
+    const room = (info.contextTokens ?? Infinity) - promptTokens - prepared.maxOutputTokens
+    if (received.calls.length === 0 || number === rounds || room < received.calls.length * minResultTokens) {
       const made = () => resultOf(info, format, received, { text, toolCalls: outcomes, usage })
       const result = format === null ? made() : await inTurnOf(payer.tenant, made)
       logAnswer(parts, call, info, { rounds: number, finishReason: received.finishReason, usage, text })
@@ -120,9 +122,9 @@ async function * runRounds (parts: ChatParts, call: ChatCall, prepared: Prepared
       yield { type: 'done', result }
       return
     }
-    const results = await runTools(received.calls, call.tools ?? [], signal)
+    const results = await runTools(received.calls, call.tools ?? [], room, signal)
     prompt.push({ role: 'assistant', content: received.parts }, { role: 'tool', content: results.map(({ part }) => part) })
-    promptTokens += received.tokens + results.reduce((sum, { tokens }) => sum + tokens, 0)
+    promptTokens += results.reduce((sum, { tokens }) => sum + tokens, 0)
     for (const { outcome } of results) {
       outcomes.push(outcome)
       yield { type: 'tool', ...outcome }

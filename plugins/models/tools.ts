@@ -12,6 +12,9 @@ import { invalidInput } from '../../lib/validation/detail.js'
 const maxCalls = 16 // of a round
 const maxResult = 100_000 // characters of JSON
 const maxRunMs = 120_000
+const tooLarge = failed('The result is too large for the context of the model: request less')
+/** The tokens of the error in place of a result that is too large. */
+export const minResultTokens = countTokens(tooLarge.value)
 
 interface ToolResult {
   readonly outcome: ToolCallOutcome
@@ -23,21 +26,36 @@ export function schemasOf (tools: readonly ModelTool[]): LanguageModelV3Function
   return tools.map(({ name, description, inputSchema }) => ({ type: 'function', name, description, inputSchema }))
 }
 
-/** Runs the calls one after another. The result of a failed call is its error. Rejects with the signal's reason. */
-export async function runTools (calls: readonly ToolCall[], tools: readonly ModelTool[], signal: AbortSignal): Promise<ToolResult[]> {
+/**
+ * Runs the calls one after another. The result of a failed call is its error. Rejects with the signal's reason.
+ *
+ * @param room the maximum tokens of all results, at least `minResultTokens` for each
+ */
+export async function runTools (
+  calls: readonly ToolCall[],
+  tools: readonly ModelTool[],
+  room: number,
+  signal: AbortSignal
+): Promise<ToolResult[]> {
   const results: ToolResult[] = []
+  let left = room
   for (const [index, call] of calls.entries()) {
     const tool = tools.find(({ name }) => name === call.name)
-    const { value, ok } = index >= maxCalls
+    const result = index >= maxCalls
       ? failed(`At most ${maxCalls} tool calls are allowed per response`)
       : tool === undefined
         ? failed('There is no such tool')
         : await runTool(tool, call.input, signal)
     signal.throwIfAborted()
+    const size = countTokens(result.value)
+    const fits = size <= left - (calls.length - 1 - index) * minResultTokens
+    const { value, ok } = fits ? result : tooLarge
+    const tokens = fits ? size : minResultTokens
+    left -= tokens
     results.push({
       outcome: { name: call.name, ok },
       part: { type: 'tool-result', toolCallId: call.id, toolName: call.name, output: { type: ok ? 'text' : 'error-text', value } },
-      tokens: countTokens(value)
+      tokens
     })
   }
   return results

@@ -67,6 +67,19 @@ t.test('a result of many megabytes is rejected before it is read', async (t) => 
   t.match(resultOf(mock), /more than 65536 bytes: request fewer records/)
 })
 
+t.test('a result without room in the context of the model is a failed call', async (t) => {
+  const mock = await mockProvider(t)
+  calls(mock, 'list_notes')
+  const { app, as } = await open(t, mock.url, {
+    agent: { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 4000 }] }
+  })
+  await sql`insert into notes (tenant_id, title) select 'acme', repeat('x ', 1000) from generate_series(1, 10)`.execute(app.db)
+  const { status, body } = await as('acme').chat('go', { tools: true })
+  t.match({ status, body }, { status: 200, body: { message: { content: 'Done.' }, toolCalls: [{ name: 'list_notes', ok: false }] } })
+  t.match(resultOf(mock), /too large for the context of the model: request less/)
+  t.equal((await as('acme').ask(`GET /agent/conversations/${String(body['conversationId'])}`)).status, 200, 'the chat is stored')
+})
+
 t.test('a model that keeps calling tools is stopped after its last round', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', tool('list_notes'))
