@@ -10,6 +10,7 @@ import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { ChatResult, ModelTool, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { Chat } from '../../lib/schema/agent.js'
+import { actorOf } from '../auth/actor.js'
 import { promptOf } from './prompt.js'
 import { createConversationStore } from './store.js'
 import type { AgentEvent, ConversationOwner, Excerpt } from './types.js'
@@ -57,15 +58,18 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
   const [embeddings, tools, servers] = [optional(app, 'embeddings'), optional(app, 'tools'), optional(app, 'mcpServers')]
 
   /** The tools of the document, or else all tools of the caller. */
-  async function chatTools (request: FastifyRequest): Promise<ModelTool[]> {
+  async function chatTools ({ owner: { tenant }, request }: ChatInput, signal: AbortSignal): Promise<ModelTool[]> {
     const [ofRoutes, ofServers] = [tools(), servers()]
-    const names = settings.tools ??
-      [...(await ofRoutes?.listed(request) ?? []).map(({ name }) => name), ...await ofServers?.names(request) ?? []]
+    const names = settings.tools ?? [
+      ...(await ofRoutes?.listed(request) ?? []).map(({ name }) => name),
+      ...await ofServers?.names({ tenant: request.tenant, signal }) ?? []
+    ]
     const offered = names.slice(0, maxTools)
+    const user = { tenant, actor: actorOf(request), depth: request.toolDepth, signal }
     // A route's tool has precedence. Names for models have no dot.
     return limitedTools([
       ...(await ofRoutes?.resolve(offered, request))?.values() ?? [],
-      ...(await ofServers?.resolve(offered, request))?.values() ?? []
+      ...(await ofServers?.toolsFor(offered, user))?.values() ?? []
     ])
   }
 
@@ -113,7 +117,7 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
     if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw failure('notFound')
     const id = conversationId ?? randomUUID()
     const history = conversationId === undefined ? [] : await store.messages(tenant, conversationId)
-    const offered = input.tools ? await chatTools(input.request) : []
+    const offered = input.tools ? await chatTools(input, signal) : []
     const found = input.documents ? await search(input, signal) : { excerpts: [], usage: noUsage }
     const { messages, excerpts } = promptOf({
       system: settings.system,

@@ -53,8 +53,8 @@ export interface McpServers extends ToolSource {
   servers(tenant: string): Promise<ServerInfo[]>
   /** The tools of all servers. Starts idle servers. Leaves out servers that fail. */
   tools(tenant: string, signal: AbortSignal): Promise<ServerTool[]>
-  /** The names of all tools, as `server.tool`. */
-  names(request: FastifyRequest): Promise<string[]>
+  /** The names of all tools, as `server.tool`. The signal ends the wait for the lists of tools. */
+  names(caller: Pick<FastifyRequest, 'tenant' | 'signal'>): Promise<string[]>
   /** The tools with the given names (`server.tool`), for callers without a request. Omits unknown names. */
   toolsFor(names: readonly string[], user: ToolUser): Promise<ReadonlyMap<string, ModelTool>>
   /** Rejects with `notFound`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */

@@ -6,6 +6,7 @@ import type { LLMock } from '@copilotkit/aimock'
 import { sql } from 'kysely'
 import t from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { faulty } from '../mcp-client/app.js'
 import { begin, chunk, mockProvider, tokenOf, wireProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'
 
@@ -205,6 +206,17 @@ t.test('a response that takes too long is aborted, with the running tool', async
     body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The response took more than 5000 ms' }
   })
   await gone
+})
+
+t.test('a response that takes too long is aborted while an MCP server starts', { timeout: 120_000 }, async (t) => {
+  const mock = await mockProvider(t)
+  const silent = { ...faulty, env: { NEVER_STARTS: '1' }, timeoutMs: 600_000 }
+  const { as } = await open(t, mock.url, { agent: { chat: { timeoutMs: 1000 }, mcpServers: [silent] } })
+  t.match(await as('acme').chat('go', { tools: true }), {
+    status: 504,
+    body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The response took more than 1000 ms' }
+  })
+  t.equal(mock.getRequests().length, 0)
 })
 
 t.test('a conversation keeps its latest messages, and a prompt contains those that fit', async (t) => {
