@@ -26,14 +26,14 @@ export function cancelForDeleted (
   if (providers.size === 0) return
   queue.define(job, options, async ({ id, data, attempt }) => {
     const { tenant, deletedAt } = deletionOf(data)
-    for (const provider of providers.values()) {
-      for (const snapshot of await provider.subscriptions(tenant)) {
+    await forEach(providers.values(), async (provider) => {
+      await forEach(await provider.subscriptions(tenant), async (snapshot) => {
         const { status, endedAt, cancelAtPeriodEnd } = snapshot
         const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null
         // A later tenant with the same id keeps its own subscriptions.
-        if (isOver || snapshot.startedAt.getTime() > deletedAt) continue
+        if (isOver || snapshot.startedAt.getTime() > deletedAt) return
         // An earlier attempt may have canceled it, and failed before the entry.
-        if (cancelAtPeriodEnd && (attempt === 1 || await isAudited(db, tenant, snapshot.id))) continue
+        if (cancelAtPeriodEnd && (attempt === 1 || await isAudited(db, tenant, snapshot.id))) return
         const { periodEnd } = cancelAtPeriodEnd ? snapshot : await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
         await writeAudit(db, {
           tenant: platformRef,
@@ -43,14 +43,27 @@ export function cancelForDeleted (
           details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() },
           at: new Date(now())
         })
-      }
-    }
+      })
+    })
   })
   tenants.onRemoval(async (tenant, transaction) => {
     const sent = { tenant: platformRef, data: { tenant, deletedAt: now() } }
     await queue.send(job, sent, transaction)
     await queue.send(job, { ...sent, delay: secondAfter }, transaction)
   })
+}
+
+/** Does the work for each item, also after an error. Rejects with the first error when all are done. */
+async function forEach<Item> (items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void> {
+  const errors: unknown[] = []
+  for (const item of items) {
+    try {
+      await work(item)
+    } catch (error) {
+      errors.push(error)
+    }
+  }
+  if (errors.length > 0) throw errors[0]
 }
 
 /** Whether the log of the platform, or that of the deleted tenant, has the cancellation. */

@@ -2,6 +2,7 @@
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { providerNames } from '../../../plugins/billing/providers/provider.js'
+import { payprovWorld } from '../../helpers/payprov/index.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
@@ -59,4 +60,24 @@ test('a cancellation whose audit entry failed has one after the next attempt', a
     [{ target: subscription, details: { deletedTenant: 'gone', cancelAtPeriodEnd: true, periodEnd: String } }],
     'and one that the tenant canceled itself has none'
   )
+})
+
+test('a provider or a subscription that fails keeps no other subscription of a deleted tenant running', async (t) => {
+  const former = await payprovWorld(t)
+  const { apps: [app], query, sales, world } = await alone(t, 'altprov', { payprov: { apiKey: 'revoked', baseUrl: former.baseUrl } })
+  const [earlier, later] = [world.subscribe('gone', sales.pro_monthly), world.subscribe('gone', sales.team_monthly)]
+  const found = (await (await world.open()).subscriptions(tenantRef('gone'))).map(({ id }) => id)
+  t.same([...found].sort(), [earlier, later].sort())
+  await query(`create function refuse_first () returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
+    create trigger refuse_first before insert on tenantry.audit_log for each row
+      when (new.action = 'billing.subscription' and new.target = '${found[0]}') execute function refuse_first()`)
+  await app.tenants.delete('gone')
+  await until('the first attempt has failed', async () =>
+    (await query("select from tenantry_queue.job where state = 'retry' and data ->> 'task' = 'billing.depart'")).length === 1)
+  t.ok(former.calls.length > 0, 'the former provider was asked, and refused the key')
+  t.same(
+    await query("select target from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription'"),
+    [{ target: found[1] }]
+  )
+  t.ok((await (await world.open()).subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
 })

@@ -1,6 +1,7 @@
 /** Two servers with billing through a local payment provider, or the plugin in its own app. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import type { BillingSettings } from '../../../plugins/billing/index.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
 import { testApp } from '../../helpers/app.js'
@@ -78,15 +79,19 @@ export async function servers (t: Test, name: ProviderName): Promise<Opened> {
   return opened(t, { name, world, sales, apps, query })
 }
 
-/** The plugin in its own app, with the provider's clock and without rate limits. */
-export async function alone (t: Test, name: ProviderName): Promise<Opened> {
+/** The plugin in its own app, with the provider's clock and without rate limits. `others`: settings of other providers. */
+export async function alone (
+  t: Test,
+  name: ProviderName,
+  others: Pick<BillingSettings, ProviderName> = {}
+): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)
   const sales = sellAll(world)
   const logged: string[] = []
   const { app } = await testApp(t, {
     engine: { provider: 'postgres', postgres: { connectionString } },
-    plugins: { tenants: {}, queue: {}, billing: { ...optionsOf(name, world, sales), now: world.now } },
+    plugins: { tenants: {}, queue: {}, billing: { ...others, ...optionsOf(name, world, sales), now: world.now } },
     tenants,
     onLog: (line) => logged.push(line)
   })
