@@ -62,11 +62,13 @@ export async function takeOrphans (db: Db, tenant: Owner, held: readonly TenantS
   }))
 }
 
-/** Existing tenants with stored events. */
+/** Existing tenants with stored events. An id that a deleted tenant had needs a state of the subscription. */
 export async function claimants (db: Db, limit: number): Promise<string[]> {
   const { rows } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.billing_unclaimed u
       join tenantry.tenants t on t.id = u.tenant where t.status <> 'deleting'
-    union select s.tenant_id from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.id = u.subscription_id where u.tenant is null
+    union select s.tenant_id from tenantry.billing_unclaimed u
+      join tenantry.billing_subscriptions s on s.provider = u.provider and s.id = u.subscription_id
+      where u.tenant is null and (s.as_of is not null or not exists (select from tenantry.deleted_tenants d where d.id = s.tenant_id))
     union select min(s.tenant_id) from tenantry.billing_unclaimed u join tenantry.billing_subscriptions s on s.provider = u.provider and s.customer_id = u.customer_id
       where u.tenant is null group by u.provider, u.id having count(distinct s.tenant_id) = 1
     limit ${limit}`.execute(db)

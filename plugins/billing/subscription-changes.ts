@@ -3,7 +3,7 @@ import { type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.j
 import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
 import type { SystemTransaction } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
-import { customerOf, takeOrphans } from './orphan-events.js'
+import { customerOf, keepOrphan, takeOrphans } from './orphan-events.js'
 import type { ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
 import type { Memory, TenantSubscription } from './resolve-plan.js'
 import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } from './snapshots.js'
@@ -11,7 +11,7 @@ import { type BillingState, noteEvent, removeOldest, removeSubscription, writeSu
 
 /**
  * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
- * tenant is unknown, or it belongs to a deleted one.
+ * tenant is unknown, or it belongs to a deleted one, or it may.
  */
 export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
@@ -91,16 +91,47 @@ export function createSubscriptionChanges ({ transaction, tenant, before, at, ma
     }
   }
 
+  function reportUnclaimed (provider: ProviderName, event: ProviderEvent, message: string): void {
+    const reported = unclaimedOf(provider, event)
+    audit('billing.event_unclaimed', tenant, reported, platformRef)
+    warnings.push([{ tenant, ...reported }, message])
+  }
+
+  /** Whether an event without a snapshot may belong to a deleted tenant: a subscription's snapshot shows whether it began later. */
+  function mayBeOfDeleted (provider: ProviderName, { snapshot, subscriptionId, customerId }: ProviderEvent): boolean {
+    if (deletedAt === null || snapshot !== null) return false
+    if (subscriptionId !== null) return (held.get(keyOf({ provider, id: subscriptionId }))?.snapshot ?? null) === null
+    return ![...held.values()].some((one) => one.provider === provider && one.snapshot?.customerId === customerId)
+  }
+
+  /** Keeps the event until the tenant has its subscription, or else its customer. Returns false if it is kept already, or was handled. */
+  async function postpone (provider: ProviderName, event: ProviderEvent): Promise<boolean> {
+    const { subscriptionId } = event
+    // payprov may have one customer for both tenants.
+    const kept = subscriptionId === null ? event : { ...event, customerId: null }
+    if (!await keepOrphan(transaction, provider, kept, null, new Date(at))) return false
+    if (subscriptionId !== null) apply(provider, subscriptionId, knownSince(event.at), merged)
+    return true
+  }
+
   async function receive (provider: ProviderName, event: ProviderEvent): Promise<Outcome> {
     const { snapshot, payment, subscriptionId } = event
+    if (!isOfDeleted(deletedAt, timeOf(event)) && mayBeOfDeleted(provider, event)) {
+      if (!await postpone(provider, event)) return 'duplicate'
+      reportUnclaimed(
+        provider,
+        event,
+        'a payment provider reported an event of a deleted tenant, or of a subscription that is not known yet; it is kept until it is known'
+      )
+      return 'unclaimed'
+    }
     if (!await noteEvent(transaction, tenant, provider, event.id, new Date(at))) return 'duplicate'
     if (isOfDeleted(deletedAt, timeOf(event))) {
-      const reported = unclaimedOf(provider, event)
-      audit('billing.event_unclaimed', tenant, reported, platformRef)
-      warnings.push([
-        { tenant, ...reported },
+      reportUnclaimed(
+        provider,
+        event,
         'a payment provider reported an event of a deleted tenant: check whether its subscription must be canceled there'
-      ])
+      )
       return 'unclaimed'
     }
     if (payment !== null) {
@@ -181,11 +212,13 @@ export function createSubscriptionChanges ({ transaction, tenant, before, at, ma
     /** Applies earlier events whose tenant or subscription was unknown when they arrived. */
     async receiveOrphans (): Promise<void> {
       for (;;) {
-        const orphans = await takeOrphans(transaction, tenant, [...held.values()])
+        const known = [...held.values()].filter(({ snapshot }) => snapshot !== null || deletedAt === null)
+        const orphans = await takeOrphans(transaction, tenant, known)
         if (orphans.length === 0) return
         for (const { provider, event } of orphans) {
           // An event of a deleted tenant has been reported.
-          if (!isOfDeleted(deletedAt, timeOf(event))) await receive(provider, event)
+          if (isOfDeleted(deletedAt, timeOf(event))) continue
+          await (mayBeOfDeleted(provider, event) ? postpone : receive)(provider, event)
         }
       }
     },

@@ -1,11 +1,14 @@
 /** A deleted tenant, and a tenant with its id. */
-import { test } from 'tap'
+import { sql } from 'kysely'
+import { type Test, test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { providerNames } from '../../../plugins/billing/providers/provider.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
+import { at, bareEvent, eventOf, snapshotOf } from './month.js'
+import { audited, open, rowsOf } from './tenants.js'
 import { alone } from './worlds.js'
 
 const minute = 60_000 // ms
@@ -80,4 +83,53 @@ test('a provider or a subscription that fails keeps no other subscription of a d
     [{ target: found[1] }]
   )
   t.ok((await (await world.open()).subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
+})
+
+/** A tenant with the id of a deleted one, which has a subscription at the provider. */
+async function recreated (t: Test) {
+  const opened = await open(t, { tenants: { acme: 'free' } })
+  const { app, billing } = opened
+  const own = snapshotOf({ id: 'sub_old' })
+  await billing.receive('payprov', eventOf(own))
+  await app.tenants.delete('acme')
+  const early = bareEvent(at(28, 60), own.id, 'paid')
+  t.equal(await billing.receive('payprov', early), 'unclaimed')
+  await sql`update tenantry.deleted_tenants set deleted_at = ${at(28)} where id = 'acme'`.execute(app.db)
+  await app.tenants.create({ id: 'acme', name: 'acme' })
+  const payments = async () => (await audited(app)).filter((line) => line.startsWith('acme billing.payment'))
+  return { ...opened, own, payments }
+}
+
+test("payments of a deleted tenant's subscription are not in the audit log of a later tenant", async (t) => {
+  const { app, billing, provider, warnings, own, payments } = await recreated(t)
+  t.equal(await billing.settleDue(), 1, 'one arrived before the later tenant existed')
+  const refund = bareEvent(at(29), own.id, 'refunded')
+  t.equal(await billing.receive('payprov', refund), 'unclaimed')
+  t.equal(await billing.receive('payprov', refund), 'duplicate')
+  t.match(warnings.at(-1), { level: 40, tenant: tenantRef('acme'), subscription: own.id, event: refund.id })
+  provider.respond = async () => [own]
+  t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' })
+  t.match(await rowsOf(app, 'acme'), { subscriptions: { length: 0 } })
+
+  const customer = bareEvent(at(29), own.id, 'paid', { tenant: null })
+  await billing.receive('payprov', eventOf(snapshotOf({ id: 'sub_new', startedAt: at(28, 120) })))
+  t.equal(await billing.receive('payprov', customer), 'unclaimed', 'nor if both have one customer at the provider')
+  t.equal(await billing.receive('payprov', bareEvent(at(29), null, 'refunded', { customerId: 'cus_old' })), 'unclaimed')
+  t.same(await payments(), [])
+  await billing.sync('acme')
+  t.equal(await billing.settleDue(), 0)
+  t.equal((await audited(app)).filter((line) => line.startsWith(' billing.event_unclaimed')).length, 4)
+})
+
+test("a payment that arrives before the first state of a later tenant's subscription counts with that state", async (t) => {
+  const { billing, provider, payments } = await recreated(t)
+  const [heard, asked] = [bareEvent(at(28, 180), 'sub_new', 'paid'), bareEvent(at(28, 240), 'sub_newer', 'paid')]
+  for (const event of [heard, asked]) t.equal(await billing.receive('payprov', event), 'unclaimed')
+  t.same(await payments(), [])
+  await billing.receive('payprov', eventOf(snapshotOf({ id: 'sub_new', startedAt: at(28, 120) })))
+  t.same(await payments(), [`acme billing.payment ${heard.payment?.id}`])
+  provider.respond = async () => [snapshotOf({ id: 'sub_newer', startedAt: at(28, 120) })]
+  t.equal(await billing.settleDue(), 1, 'the provider is asked about the other one')
+  t.same(await payments(), [heard, asked].map(({ payment }) => `acme billing.payment ${payment?.id}`))
+  t.equal(await billing.receive('payprov', heard), 'duplicate')
 })
