@@ -8,7 +8,7 @@ import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identi
 import { type ChangeParts, createChange, type SettledTenant } from './change.js'
 import { claimants, customerOf, keepOrphan } from './orphan-events.js'
 import type { PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
-import { entitlement, lowestPlan } from './resolve-plan.js'
+import { entitlement, lowestPlan, type TenantSubscription } from './resolve-plan.js'
 import type { Sale } from './settings.js'
 import { heardEvent } from './snapshots.js'
 import { type BillingState, movedOf, ownerOf, readState, takeDue } from './store.js'
@@ -83,12 +83,14 @@ export function createBilling (parts: BillingParts): Billing {
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
-  /** Asks the providers of the tenant; each response is applied even if another call fails. */
+  /** Asks the current provider, and former ones with subscriptions that may change; each response is applied even if another call fails. */
   async function pull (tenant: Owner): Promise<SettledTenant> {
     const state = await readState(engine.kyselyFor(tenant), tenant, now())
     if (state === null) throw failure('tenantUnknown')
     const startedAt = now()
-    const asked = [...providers.values()].filter(({ name }) => name === provider?.name || state.held.some((held) => held.provider === name))
+    const asked = [...providers.values()].filter(({ name }) =>
+      name === provider?.name || state.held.some((held) => held.provider === name && mayChange(held))
+    )
     const results = await Promise.allSettled(
       asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(state, one.name)) }))
     )
@@ -217,6 +219,13 @@ export function createBilling (parts: BillingParts): Billing {
 function present (settled: SettledTenant | null): SettledTenant {
   if (settled === null) throw failure('tenantUnknown')
   return settled
+}
+
+/** Whether its provider may know a later state: not of an ended subscription, nor of an unpaid one without a later event. */
+function mayChange ({ snapshot, unsure, askedAt }: TenantSubscription): boolean {
+  if (snapshot === null || unsure) return true
+  if (snapshot.status === 'incomplete') return askedAt !== null && askedAt > snapshot.asOf
+  return snapshot.status !== 'canceled' && snapshot.endedAt === null
 }
 
 /** The ids of the tenant at the provider, the most reliable ones first. */

@@ -240,6 +240,27 @@ test('a subscription of the previous provider counts until it ends, and both pro
   t.equal(before.calls.length, 1, 'a provider without a customer for the tenant is not queried')
 })
 
+test('a sync does not depend on the previous provider once the subscriptions there have ended', async (t) => {
+  const [before, chosen] = [fakeProvider('altprov'), fakeProvider('payprov')]
+  const { app, billing } = await open(t, { tenants: { acme: 'free' }, clock: clockAt(5), provider: chosen, providers: [before, chosen] })
+  before.respond = async () => {
+    throw failure('providerFailed')
+  }
+  const own = tenantOf('acme')
+  await billing.receive('altprov', eventOf(snapshotOf({ ...own, status: 'canceled', endedAt: at(1), asOf: at(1) })))
+  await billing.receive('altprov', eventOf(snapshotOf({ ...own, id: 'sub_unpaid', status: 'incomplete' })))
+  await billing.receive('altprov', bareEvent(at(2), own.id, 'refunded'))
+  t.match(await billing.sync('acme'), { plan: 'free', status: 'canceled' })
+  t.equal(before.calls.length, 0)
+  t.equal(chosen.calls.length, 1)
+  await billing.receive('altprov', bareEvent(at(3), 'sub_unpaid', 'paid'))
+  await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_FAILED' }, 'a payment may have begun one')
+  t.match(await rowsOf(app, 'acme'), { subscriptions: [{ id: own.id }, { id: 'sub_unpaid', asked_at: at(3).toISOString() }] })
+  await billing.receive('altprov', eventOf(snapshotOf({ ...own, id: 'sub_unpaid', status: 'past_due', asOf: at(4) })))
+  await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_FAILED' }, 'and one that runs may have changed')
+  t.equal(before.calls.length, 2)
+})
+
 test('the plans of products are remembered after they are removed from the map', async (t) => {
   const { app, billing, warnings } = await open(t, { tenants: { acme: 'free' }, clock: clockAt(5) })
   const odd = { ...tenantOf('acme'), productIds: ['prod_of_yesterday'] }
