@@ -80,10 +80,18 @@ export async function cancel (change: Change, id: string): Promise<Snapshot> {
 /** Withdraws the scheduled change or end; null without one. */
 export async function resume (change: Change, id: string): Promise<Snapshot | null> {
   const subscribed = await read(change, id)
-  const { schedule } = subscribed.body
+  const ends = isCanceling(subscribed.body)
+  if (!ends && !await isScheduled(change, subscribed.body)) return null
   await release(change, subscribed.body)
-  if (!isCanceling(subscribed.body)) return schedule === null || schedule === undefined ? null : snapshotAt(subscribed)
-  return snapshotAt(await update(change, id, goingOn(subscribed.body)))
+  return snapshotAt(ends ? await update(change, id, goingOn(subscribed.body)) : subscribed)
+}
+
+/** Whether the subscription's schedule plans anything after its current phase. It stays for a period after the last change. */
+async function isScheduled ({ call }: Change, { schedule }: AltprovSubscription): Promise<boolean> {
+  if (schedule === null || schedule === undefined) return false
+  const { body } = await call(readSchedule, (stripe) => stripe.subscriptionSchedules.retrieve(idOf(schedule)))
+  const { current_phase: current, phases, end_behavior: end } = body
+  return current === null || end === 'cancel' || phases.some(({ start_date: start }) => start >= current.end_date)
 }
 
 function snapshotAt ({ body, at }: Subscribed): Snapshot {

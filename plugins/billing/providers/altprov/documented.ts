@@ -104,6 +104,7 @@ export const readSchedule = documented(
   'a schedule of a subscription',
   Type.Object({
     id: Id,
+    end_behavior: Type.String(),
     current_phase: OrNull(Type.Object({ start_date: Timestamp, end_date: Timestamp })),
     phases: Type.Array(Phase)
   })

@@ -166,6 +166,21 @@ test('subscriptions of altprov can be changed', async (t) => {
     t.match(await provider.subscriptions(tenantRef('anew')), [{ productIds: [third.product, third.price] }])
   })
 
+  await t.test("a schedule's later phases and its end are planned changes, its last phase is none", async (t) => {
+    const id = world.subscribe('phases', large)
+    const subscription = account.one('subscription', id)
+    const schedule = account.schedule(subscription)
+    world.forget()
+    t.equal(await provider.resume(id, 'p'), null)
+    t.same(world.calls.map(({ method }) => method), ['GET', 'GET'], 'and is left as it is')
+    schedule.end_behavior = 'cancel'
+    t.match(await provider.resume(id, 'q'), { id })
+    t.equal(subscription.schedule, null)
+    Object.assign(account.schedule(subscription), { current_phase: null })
+    t.match(await provider.resume(id, 'r'), { id }, 'a schedule that has not begun is planned')
+    t.equal(subscription.schedule, null)
+  })
+
   await t.test('a cancellation replaces a planned change, and a planned change replaces a cancellation', async (t) => {
     const id = world.subscribe('instead', large)
     await provider.changeProduct(id, small.product, 'period_end', 'e')

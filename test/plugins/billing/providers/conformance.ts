@@ -231,6 +231,7 @@ async function changes (t: Test, world: World): Promise<void> {
     world.advance(31 * day)
     world.change(id, 'renew')
     t.match(await one(provider, 'later'), { status: 'active', productIds: [small.product, small.price] })
+    t.equal(await provider.resume(id, 'later-4'), null, 'then nothing is planned any more')
   })
 
   await t.test('an immediate change replaces a planned one', async (t) => {
