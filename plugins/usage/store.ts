@@ -108,6 +108,9 @@ const reservedStorage = (tenant: Sql): Sql =>
   select sum(amount) from tenantry.usage_reservations where tenant_id = ${tenant} and counter = 'storage_bytes' and booked is null
 ), 0)`
 
+/** A reported sum, at most the largest exact number of JSON. */
+const capped = (amount: Sql): Sql => sql`least(${amount}, ${sql.lit(maxAmount)})::float8`
+
 /** Rooms with members, each once over all instances. */
 const joinedRooms =
   sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
@@ -291,7 +294,7 @@ export function createUsageStore (
     ): Promise<(counter: Counter, period: string) => number> {
       const { rows } = await sql<
         { counter: Counter, period: string, amount: number }
-      >`select counter, period, sum(amount)::float8 as amount from (
+      >`select counter, period, ${capped(sql`sum(amount)`)} as amount from (
         select counter, period, amount from tenantry.usage_counters where tenant_id = ${tenant}
         union all select c.counter, r.day, c.amount from tenantry.usage_requests r
         cross join lateral (values ('api_calls', r.api_calls), ('bandwidth_bytes', r.bandwidth_bytes)) c (counter, amount) where r.tenant_id = ${tenant}
@@ -305,14 +308,14 @@ export function createUsageStore (
     async standing (tenant: Owner, days: readonly string[]): Promise<CurrentUsage | undefined> {
       const summed = (counter: Counter, periods: readonly string[]) =>
         sql`coalesce((
-        select sum(amount) from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = ${sql.lit(counter)} and c.period = any(${periods}::text[])), 0)::float8`
+        select sum(amount) from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = ${sql.lit(counter)} and c.period = any(${periods}::text[])), 0)`
       const open = (gauge: Gauge) =>
         sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
         where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
       const { rows: [row] } = await sql<Omit<CurrentUsage, 'gauges'> & Record<Gauge, number>>`select t.plan,
-          ${summed('storage_bytes', [total])} + ${reservedStorage(sql`t.id`)}::float8 as storage,
-          ${summed('llm_tokens', days)} as tokens, ${summed('ai_cost', days)} as cost,
+          ${capped(sql`${summed('storage_bytes', [total])} + ${reservedStorage(sql`t.id`)}`)} as storage,
+          ${capped(summed('llm_tokens', days))} as tokens, ${capped(summed('ai_cost', days))} as cost,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
           ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))

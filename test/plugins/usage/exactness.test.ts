@@ -53,3 +53,18 @@ test('memory contains only waiting figures: ten thousand tenants leave nothing b
   t.equal(service.waiting, 0, 'an id without a tenant takes no room')
   await service.close()
 })
+
+test('a sum that is reported stops at 2^53 - 1', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app } = await open(t, engine, { now: fakeClock(Date.parse('2026-06-10T12:00:00Z')).now, tenants: { acme: 'much' } })
+    const most = Number.MAX_SAFE_INTEGER
+    await sql`insert into tenantry.usage_counters (tenant_id, counter, period, amount)
+      select 'acme', counter, day, ${most}::bigint
+      from unnest(array['llm_tokens', 'ai_cost']) counter, unnest(array['2026-06-08', '2026-06-09']) day
+      union all select 'acme', 'storage_bytes', 'total', ${most}::bigint`.execute(app.db)
+    await app.usage.reserve('acme', 'storage_bytes', most)
+    t.match(await app.usage.report('acme'), {
+      usage: { fileStorage: { storage: { current: most } }, ai: { llmTokens: { current: most }, cost: { current: most / 1_000_000 } } }
+    })
+    t.match(await app.usage.summary('acme'), { llm_tokens: most, storage_bytes: most })
+  }))
