@@ -30,6 +30,14 @@ export function addressAccount (key: string): string {
   return `address ${key}`
 }
 
+/**
+ * The caller in keys. A tenant's user and the platform's with the same `sub` differ; callers without credentials are identified by
+ * address.
+ */
+export function callerParts ({ auth = null, ip }: Pick<AccountCall, 'auth' | 'ip'>): readonly string[] {
+  return auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
+}
+
 /** A trusted header names the tenant of a request. */
 export function trustsTenantHeader (app: FastifyInstance): boolean {
   return app.hasDecorator('tenancy') && app.tenancy.trustHeader

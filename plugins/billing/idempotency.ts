@@ -1,8 +1,10 @@
 /** The key that makes repeated requests one at the payment provider. */
 import { createHash, randomUUID } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
+import { callerParts } from '../../lib/http/account.js'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 export interface IdempotencyKey {
   readonly idempotencyKey: string
@@ -10,12 +12,15 @@ export interface IdempotencyKey {
   readonly isCallers: boolean
 }
 
-/** A key derived from the caller's key, the tenant and the endpoint; else a random one. Throws `validationFailed`. */
-export function idempotencyKeyOf ({ headers, routeOptions }: FastifyRequest, tenant: Owner): IdempotencyKey {
+/**
+ * Derived from all parts of the operation: the tenant, the caller, the caller's key, the endpoint, and the parameters in the URL and the
+ * body. Random without a key of the caller. A provider may remember a key for longer than this server does, so its adapter checks repeated
+ * responses. Throws `validationFailed`.
+ */
+export function idempotencyKeyOf (request: FastifyRequest, tenant: Owner): IdempotencyKey {
+  const { headers, method, url, body = null } = request
   const key = idempotencyKeyIn(headers)
   if (key === undefined) return { idempotencyKey: randomUUID(), isCallers: false }
-  return {
-    idempotencyKey: createHash('sha256').update(JSON.stringify([tenant, routeOptions.method, routeOptions.url, key])).digest('base64url'),
-    isCallers: true
-  }
+  const operation = stringifyJson([tenant, callerParts(request), key, method, url, body])
+  return { idempotencyKey: createHash('sha256').update(operation).digest('base64url'), isCallers: true }
 }

@@ -22,7 +22,7 @@ export interface UpgradeInput extends Sale {
   readonly tenant: Owner
   /** The e-mail address of the payer, if it is known. */
   readonly email: string | undefined
-  /** Equal for repetitions of the same upgrade, and unique to the tenant. */
+  /** Equal for repetitions of the same upgrade, and unique to the tenant and the caller. */
   readonly idempotencyKey: string
   readonly actor: Actor
 }

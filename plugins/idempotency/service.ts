@@ -3,7 +3,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import { requestRunning } from '../../lib/database/idempotency-claim.js'
 import { failure } from '../../lib/errors.js'
-import { addressKey } from '../../lib/http/account.js'
+import { callerParts } from '../../lib/http/account.js'
 import { isPlatformAdmin, type Owner, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
@@ -140,13 +140,10 @@ export function createIdempotency ({ store, cipher, log }: IdempotencyParts): Id
   }
 }
 
-/**
- * Names the caller, then its method, path and key. A tenant's user and the platform's with the same `sub` differ; callers without
- * credentials are identified by address.
- */
-function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer {
-  const caller = auth === null ? ['address', addressKey(ip)] : ['caller', auth.tenant_id ?? '', auth.sub]
-  return Buffer.concat([caller, [method, pathOf(url), key]].map((parts) =>
+/** Names the caller, then its method, path and key. */
+function idOf (request: RouteCall, key: string): Buffer {
+  const { method, url } = request
+  return Buffer.concat([callerParts(request), [method, pathOf(url), key]].map((parts) =>
     createHash('sha256').update(JSON.stringify(parts)).digest().subarray(0, callerBytes)
   ))
 }

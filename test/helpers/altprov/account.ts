@@ -9,6 +9,8 @@ const day = 86_400 // s
 
 export class Account {
   readonly objects = new Map<string, StoredObject>()
+  /** The ids of deleted customers. */
+  readonly deleted = new Set<string>()
   readonly #charges = new Map<string, number>()
   #milliseconds = Math.floor(Date.now() / 1000) * 1000
   /** Milliseconds until a search finds new objects. */
@@ -87,6 +89,11 @@ export class Account {
     }
     this.objects.set(customer.id, customer)
     return customer
+  }
+
+  deleteCustomer (id: string): void {
+    this.objects.delete(id)
+    this.deleted.add(id)
   }
 
   /** Adds a subscription that is paid, or in its trial. */

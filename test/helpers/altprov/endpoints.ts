@@ -8,6 +8,8 @@ type Endpoint = (account: Account, params: Params, id: string) => unknown
 
 const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: Endpoint])[] = [
   ['GET', /^\/v1\/customers\/search$/, search('customer')],
+  ['GET', /^\/v1\/customers\/([^/]+)$/, (account, _params, id) =>
+    account.deleted.has(id) ? { id, object: 'customer', deleted: true } : account.one('customer', id)],
   ['POST', /^\/v1\/customers$/, (account, params) => {
     const customer = account.addCustomer(params.map('metadata') ?? {})
     customer.email = params.text('email') ?? null
@@ -32,6 +34,7 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
   }],
   ['GET', /^\/v1\/prices\/([^/]+)$/, (account, _params, id) => account.one('price', id)],
   ['POST', /^\/v1\/checkout\/sessions$/, checkout],
+  ['GET', /^\/v1\/checkout\/sessions\/([^/]+)$/, (account, _params, id) => account.one('checkout.session', id)],
   ['GET', /^\/v1\/subscriptions\/search$/, search('subscription')],
   ['GET', /^\/v1\/subscriptions$/, (account, params) => {
     const [customer, status] = [params.text('customer'), params.oneOf('status', ['active', 'all', 'canceled', 'ended'])]

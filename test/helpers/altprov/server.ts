@@ -72,7 +72,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
       }
       if (before !== undefined) return { replayed: true, response: before.response }
       const made = run(account, call)
-      if (key !== '') answered.set(key, { request, response: made })
+      if (key !== '' && isKept(made)) answered.set(key, { request, response: made })
       return { replayed: false, response: made }
     } catch (error) {
       if (error instanceof Refusal) return { replayed: false, response: { status: error.status, body: error.toBody() } }
@@ -90,11 +90,20 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
   }
 }
 
-/** A request with invalid parameters is not started, and its response is not kept for its idempotency key. */
 function run (account: Account, { method, path, body }: ReceivedCall): Reply {
   const { pathname, search } = new URL(path, 'http://altprov')
-  const params = new Params(parseForm(method === 'GET' ? search.slice(1) : body))
-  return { status: 200, body: JSON.stringify(respond(account, method, pathname, params)) }
+  try {
+    const params = new Params(parseForm(method === 'GET' ? search.slice(1) : body))
+    return { status: 200, body: JSON.stringify(respond(account, method, pathname, params)) }
+  } catch (error) {
+    if (error instanceof Refusal) return { status: error.status, body: error.toBody() }
+    throw error
+  }
+}
+
+/** A request with invalid parameters is not started, and its response is not kept for its idempotency key. A declined payment is kept. */
+function isKept ({ status }: Reply): boolean {
+  return status === 200 || status === 402
 }
 
 function check ({ method, headers, body }: ReceivedCall, apiKey: string): void {

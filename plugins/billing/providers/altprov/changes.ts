@@ -3,13 +3,14 @@ import type Stripe from 'stripe'
 import { failure } from '../../../../lib/errors.js'
 import type { Snapshot } from '../provider.js'
 import { requirePaid } from '../require-paid.js'
-import { type AltprovCall, checkId, keyOf, type ProviderResponse } from './client.js'
+import { type AltprovCall, checkId, type ProviderResponse } from './client.js'
 import {
   type AltprovDiscounts, type AltprovItem,
   type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription,
-  readPrice, readPrices, readProduct, readReleased, readSchedule
+  readPrice, readPrices, readProduct, readSchedule
 } from './documented.js'
 import { idOf, isCanceling, snapshotOf, subscriptionOf } from './snapshot.js'
+import { write } from './write.js'
 
 /** Members of a snapshot that are ids unless they are expanded. */
 export const expanded = ['default_payment_method', 'customer.invoice_settings.default_payment_method'] as const
@@ -23,20 +24,22 @@ export interface Change {
 }
 
 type Subscribed = ProviderResponse<AltprovSubscription>
+type Test = (subscription: AltprovSubscription) => boolean
 
 /** Charges or credits the difference at once. If the payment fails, nothing changes: `providerRefused` with the provider's reason. */
 export async function changeNow (change: Change, id: string, product: string): Promise<Snapshot> {
   const [price, subscription] = await Promise.all([priceOf(change.call, product), read(change, id)])
   requirePaid(subscription.body.status)
   const item = onlyItem(subscription.body)
-  const changed = item.price.id === price.id && !isCanceling(subscription.body)
+  const hasPrice: Test = (body) => onlyItem(body).price.id === price.id && !isCanceling(body)
+  const changed = hasPrice(subscription.body)
     ? subscription
     : await update(change, id, {
       items: [{ id: item.id, price: price.id }],
       proration_behavior: 'always_invoice',
       payment_behavior: 'error_if_incomplete',
       ...goingOn(subscription.body)
-    })
+    }, hasPrice)
   // Last, so that a refused payment keeps the schedule. A schedule forbids changes of the cancellation, not of the price.
   await release({ ...change, call: change.callAnew() }, subscription.body)
   return snapshotAt(changed)
@@ -47,7 +50,7 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
   let [price, subscribed] = await Promise.all([priceOf(change.call, product), read(change, id)])
   onlyItem(subscribed.body)
   // The provider creates no schedule for a subscription with an end date.
-  if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body))
+  if (isCanceling(subscribed.body)) subscribed = await update(change, id, goingOn(subscribed.body), isGoingOn)
   const schedule = await scheduleOf(change, subscribed.body)
   const current = schedule.phases.find(({ start_date: start }) => start === schedule.current_phase?.start_date)
   if (current === undefined) {
@@ -64,8 +67,17 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
     proration_behavior: 'none',
     phases: [asItIs(current), next]
   }
-  await change.call(readSchedule, (stripe) =>
-    stripe.subscriptionSchedules.update(schedule.id, plan, { idempotencyKey: keyOf(change.idempotencyKey, schedule.id, plan) }))
+  await write(change.call, {
+    read: readSchedule,
+    key: [change.idempotencyKey, schedule.id, plan],
+    run: (stripe, options) => stripe.subscriptionSchedules.update(schedule.id, plan, options),
+    async current () {
+      const planned = await readPlanned(change, schedule.id)
+      const { phases, current_phase: running } = planned.body
+      const coming = phases.find(({ start_date: start }) => start === running?.end_date)
+      return coming?.items.every((item) => idOf(item.price) === price.id) === true ? planned : null
+    }
+  })
   return snapshotAt(subscribed)
 }
 
@@ -74,7 +86,7 @@ export async function cancel (change: Change, id: string): Promise<Snapshot> {
   const subscribed = await read(change, id)
   await release(change, subscribed.body)
   if (isCanceling(subscribed.body)) return snapshotAt(subscribed)
-  return snapshotAt(await update(change, id, { cancel_at_period_end: true }))
+  return snapshotAt(await update(change, id, { cancel_at_period_end: true }, isCanceling))
 }
 
 /** Withdraws the scheduled change or end; null without one. */
@@ -83,14 +95,13 @@ export async function resume (change: Change, id: string): Promise<Snapshot | nu
   const ends = isCanceling(subscribed.body)
   if (!ends && !await isScheduled(change, subscribed.body)) return null
   await release(change, subscribed.body)
-  return snapshotAt(ends ? await update(change, id, goingOn(subscribed.body)) : subscribed)
+  return snapshotAt(ends ? await update(change, id, goingOn(subscribed.body), isGoingOn) : subscribed)
 }
 
 /** Whether the subscription's schedule plans anything after its current phase. It stays for a period after the last change. */
-async function isScheduled ({ call }: Change, { schedule }: AltprovSubscription): Promise<boolean> {
-  if (schedule === null || schedule === undefined) return false
-  const { body } = await call(readSchedule, (stripe) => stripe.subscriptionSchedules.retrieve(idOf(schedule)))
-  const { current_phase: current, phases, end_behavior: end } = body
+async function isScheduled (change: Change, { schedule }: AltprovSubscription): Promise<boolean> {
+  if (!isSet(schedule)) return false
+  const { body: { current_phase: current, phases, end_behavior: end } } = await readPlanned(change, idOf(schedule))
   return current === null || end === 'cancel' || phases.some(({ start_date: start }) => start >= current.end_date)
 }
 
@@ -107,29 +118,54 @@ async function read ({ call }: Change, id: string): Promise<Subscribed> {
   return subscribed
 }
 
-async function update (change: Change, id: string, changes: Stripe.SubscriptionUpdateParams): Promise<Subscribed> {
-  const { call, idempotencyKey } = change
-  const updated = await call(subscriptionOf, (stripe) =>
-    stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, { idempotencyKey: keyOf(idempotencyKey, id, changes) }))
-  // Another request may have changed it since then.
-  return updated.isReplay ? await read(change, id) : updated
+async function update (change: Change, id: string, changes: Stripe.SubscriptionUpdateParams, isMade: Test): Promise<Subscribed> {
+  return await write(change.call, {
+    read: subscriptionOf,
+    key: [change.idempotencyKey, id, changes],
+    run: (stripe, options) => stripe.subscriptions.update(id, { ...changes, expand: [...expanded] }, options),
+    async current () {
+      const subscribed = await read(change, id)
+      return isMade(subscribed.body) ? subscribed : null
+    }
+  })
 }
 
 /** The subscription's schedule with its plan, or one that plans nothing. */
-async function scheduleOf ({ call, idempotencyKey }: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
-  const { body } = await call(readSchedule, (stripe) =>
-    schedule === null || schedule === undefined
-      ? stripe.subscriptionSchedules.create({ from_subscription: id }, { idempotencyKey: keyOf(idempotencyKey, id, 'schedule') })
-      : stripe.subscriptionSchedules.retrieve(idOf(schedule)))
+async function scheduleOf (change: Change, { id, schedule }: AltprovSubscription): Promise<AltprovSchedule> {
+  if (isSet(schedule)) return (await readPlanned(change, idOf(schedule))).body
+  const { body } = await write(change.call, {
+    read: readSchedule,
+    key: [change.idempotencyKey, id, 'schedule'],
+    run: (stripe, options) => stripe.subscriptionSchedules.create({ from_subscription: id }, options),
+    async current () {
+      const { schedule } = (await read(change, id)).body
+      return isSet(schedule) ? await readPlanned(change, idOf(schedule)) : null
+    }
+  })
   return body
 }
 
+async function readPlanned ({ call }: Change, id: string): Promise<ProviderResponse<AltprovSchedule>> {
+  return await call(readSchedule, (stripe) => stripe.subscriptionSchedules.retrieve(id))
+}
+
 /** While a schedule controls a subscription, its cancellation cannot be changed, and a change of its price would not last. */
-async function release ({ call, idempotencyKey }: Change, { schedule }: AltprovSubscription): Promise<void> {
-  if (schedule === null || schedule === undefined) return
+async function release (change: Change, { schedule }: AltprovSubscription): Promise<void> {
+  if (!isSet(schedule)) return
   const id = idOf(schedule)
-  await call(readReleased, (stripe) =>
-    stripe.subscriptionSchedules.release(id, {}, { idempotencyKey: keyOf(idempotencyKey, id, 'release') }))
+  await write(change.call, {
+    read: readSchedule,
+    key: [change.idempotencyKey, id, 'release'],
+    run: (stripe, options) => stripe.subscriptionSchedules.release(id, {}, options),
+    async current () {
+      const released = await readPlanned(change, id)
+      return released.body.current_phase === null ? released : null
+    }
+  })
+}
+
+function isGoingOn (subscription: AltprovSubscription): boolean {
+  return !isCanceling(subscription)
 }
 
 /** The parameter that withdraws a cancellation: the provider accepts only one of the two. */
@@ -181,6 +217,10 @@ function discountsOf (discounts: AltprovDiscounts | undefined): { discounts?: St
       return coupon === null || coupon === undefined ? {} : { coupon: idOf(coupon) }
     })
   }
+}
+
+function isSet<T> (value: T | null | undefined): value is T {
+  return value !== null && value !== undefined
 }
 
 function isSome<T> (list: T[] | null | undefined): list is T[] {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import type Stripe from 'stripe'
-import { failure } from '../../../../lib/errors.js'
+import { failure, TenantryError } from '../../../../lib/errors.js'
 import { callProvider, type CallTime, checkHeaders, type FaultKind, kindOfStatus, ProviderFault, readResponse } from '../call.js'
 
 /**
@@ -19,6 +19,13 @@ export interface ProviderResponse<T> {
   readonly at: Date
   /** The response to an earlier request with the same idempotency key: the state at that time. */
   readonly isReplay: boolean
+}
+
+/** A failure of an earlier request with the same idempotency key. */
+class ReplayedFault extends ProviderFault {}
+
+export function isReplayedFailure (error: unknown): boolean {
+  return error instanceof TenantryError && error.cause instanceof ReplayedFault
 }
 
 export async function loadAltprov (): Promise<typeof Stripe> {
@@ -44,7 +51,8 @@ export function createAltprovClient (Package: typeof Stripe, apiKey: string, bas
         if (head.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
         return { body, at: head.at, isReplay: head.isReplay }
       } catch (error) {
-        throw causeOf(error, stripe)
+        const cause = causeOf(error, stripe)
+        throw head.isReplay && cause instanceof ProviderFault ? new ReplayedFault(cause.kind, cause) : cause
       }
     })
 }

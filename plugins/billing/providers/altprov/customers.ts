@@ -9,6 +9,7 @@ import type { CheckoutInput } from '../provider.js'
 import { type AltprovCall, keyOf } from './client.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
 import { idOf } from './snapshot.js'
+import { write } from './write.js'
 
 const maxCustomers = 10 // of one tenant; several exist only if some were created by hand, or before a deletion
 
@@ -20,10 +21,18 @@ export async function customerOf (
   const since = deletedAt?.getTime()
   const found = (await customersOf(call, tenant)).find(({ created }) => since === undefined || created * 1000 > since)
   if (found !== undefined) return found.id
-  const idempotencyKey = since === undefined ? keyOf('customer', tenant) : keyOf('customer', tenant, since)
-  // A repeated key needs equal content: the address is set afterwards.
-  const { body: made } = await call(readCustomer, (stripe) =>
-    stripe.customers.create({ metadata: { tenant_id: tenant } }, { idempotencyKey }))
+  const { body: made } = await write(call, {
+    read: readCustomer,
+    key: ['customer', tenant, ...since === undefined ? [] : [since]],
+    // A repeated key needs equal content: the address is set afterwards.
+    run: (stripe, options) => stripe.customers.create({ metadata: { tenant_id: tenant } }, options),
+    async current (first) {
+      if (first === null) return null
+      const customer = await call(readCustomer, (stripe) => stripe.customers.retrieve(first.id))
+      // A deleted one has no metadata.
+      return customer.body.metadata?.tenant_id === tenant ? customer : null
+    }
+  })
   if (email === undefined || typeof made.email === 'string') return made.id
   await call(readCustomer, (stripe) =>
     stripe.customers.update(made.id, { email }, { idempotencyKey: keyOf('email', made.id, email) }))

@@ -110,11 +110,13 @@ export const readSchedule = documented(
   })
 )
 export type AltprovSchedule = ReturnType<typeof readSchedule>
-export const readReleased = documented('a schedule of a subscription', Named)
 
-export const readCheckout = documented(
+const Checkout = Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency })
+export const readCheckout = documented('a checkout session', Checkout)
+/** A session that was open: only an open one has an address. */
+export const readLaterCheckout = documented(
   'a checkout session',
-  Type.Object({ id: Id, url: Type.String({ pattern: '^https?://' }), amount_total: Amount, currency: Currency })
+  Type.Object({ ...Checkout.properties, url: OrNull(Checkout.properties.url), status: OrNull(Type.String()) })
 )
 
 export const readEvent = documented(

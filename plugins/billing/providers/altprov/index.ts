@@ -5,9 +5,10 @@ import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapsh
 import { cancel, type Change, changeAtPeriodEnd, changeNow, expanded, priceOf, resume } from './changes.js'
 import { type AltprovCall, createAltprovClient, loadAltprov } from './client.js'
 import { customerOf, customersOfSubscriptions } from './customers.js'
-import { readCheckout, readList } from './documented.js'
+import { readCheckout, readLaterCheckout, readList } from './documented.js'
 import { snapshotOf, subscriptionOf } from './snapshot.js'
 import { webhookReader } from './webhook.js'
+import { write } from './write.js'
 
 const maxSubscriptions = 100
 
@@ -36,19 +37,31 @@ async function checkout (
 ): Promise<Checkout> {
   const [price, customer] = await Promise.all([priceOf(call, product), customerOf(call, { tenant, deletedAt, email })])
   const metadata = { tenant_id: tenant }
-  const { body } = await call(readCheckout, (stripe) =>
-    stripe.checkout.sessions.create({
-      mode: 'subscription',
-      customer,
-      client_reference_id: tenant,
-      line_items: [{ price: price.id, quantity: 1 }],
-      metadata,
-      subscription_data: { metadata },
-      success_url: successUrl.replace(/\{CHECKOUT_ID\}|%7BCHECKOUT_ID%7D/gi, '{CHECKOUT_SESSION_ID}'),
-      cancel_url: cancelUrl
-    }, { idempotencyKey: `${idempotencyKey}:checkout` }))
+  const { body } = await write(call, {
+    read: readCheckout,
+    key: [idempotencyKey, 'checkout'],
+    run: (stripe, options) =>
+      stripe.checkout.sessions.create({
+        mode: 'subscription',
+        customer,
+        client_reference_id: tenant,
+        line_items: [{ price: price.id, quantity: 1 }],
+        metadata,
+        subscription_data: { metadata },
+        success_url: successUrl.replace(/\{CHECKOUT_ID\}|%7BCHECKOUT_ID%7D/gi, '{CHECKOUT_SESSION_ID}'),
+        cancel_url: cancelUrl
+      }, options),
+    current: async (first) => first === null ? null : await openSession(call, first.id)
+  })
   const { id, url, amount_total: amount, currency } = body
   return { id, url, amount, currency }
+}
+
+/** null for a session that was paid or has expired. */
+async function openSession (call: AltprovCall, id: string) {
+  const found = await call(readLaterCheckout, (stripe) => stripe.checkout.sessions.retrieve(id))
+  const { status, url, ...session } = found.body
+  return status === 'open' && url !== null ? { ...found, body: { ...session, url } } : null
 }
 
 async function subscriptionsOf (call: AltprovCall, tenant: Owner, known: readonly string[]): Promise<Snapshot[]> {
