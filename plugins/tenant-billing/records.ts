@@ -127,6 +127,10 @@ export const customersOf = pageReader(
 export const subscriptionsOf = pageReader('a list of subscriptions', GivenSubscription, toSubscription)
 
 const readProduct = documented('a product', GivenProduct)
+const readMade = documented(
+  'a list of products',
+  Type.Object({ items: Type.Array(Type.Object({ ...GivenProduct.properties, created_at: GivenTime })) })
+)
 const readSubscription = documented('a subscription', GivenSubscription)
 const readCheckout = documented('a checkout', GivenCheckout)
 
@@ -137,6 +141,12 @@ export const stateOf = documented(
 
 export function productOf (value: unknown): Product {
   return toProduct(readProduct(value))
+}
+
+/** The first product of a list, if it was created after that time, in ms since 1970. */
+export function firstSince (value: unknown, since: number): Product | undefined {
+  const [first] = readMade(value).items
+  return first !== undefined && Date.parse(first.created_at) > since ? toProduct(first) : undefined
 }
 
 /** A canceled subscription. `cancelAtPeriodEnd`: it continues until its period ends. */

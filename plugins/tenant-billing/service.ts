@@ -4,6 +4,7 @@ import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { type Actor, type AuditEntry, noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../lib/time/spans.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Account, Accounts } from './account.js'
@@ -11,7 +12,7 @@ import { checkUrl, currencies, type Currency, intervalOf, type NewCheckout, type
 import { listAll, pageSize, type ProviderPage, type Resource } from './pages.js'
 import {
   canceledOf, type Checkout,
-  checkoutOf, type Customer, customersOf, type Page, type Product, productOf, productsOf, stateOf, type Subscription,
+  checkoutOf, type Customer, customersOf, firstSince, type Page, type Product, productOf, productsOf, stateOf, type Subscription,
   subscriptionsOf
 } from './records.js'
 
@@ -27,6 +28,7 @@ export interface Request extends IdempotencyKey {
 export type TenantBilling = ReturnType<typeof createTenantBilling>
 
 const keyMember = 'idempotency_key' // in a product's metadata
+const keyMs = dayMs // as long as the plugin idempotency keeps a key
 const maxSearched = 100 // pages of products searched for a price
 
 /** Reads a page, the oldest first, so that new records do not move others to another page. */
@@ -97,13 +99,10 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
       return await on(tenant, (account) =>
         audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
           let mayBeThere = isCallers
-          // Polar does not support idempotency keys: a product of an earlier attempt is found by the key in its metadata.
-          return account.call({ repeatable: true, idempotencyKey }, async ({ products }) => {
-            const made = mayBeThere
-              ? productsOf(await products.list({ metadata: { [keyMember]: idempotencyKey }, limit: 1 })).items[0]
-              : undefined
+          return account.call({ repeatable: true, idempotencyKey }, async (polar) => {
+            const made = mayBeThere ? await madeWith(polar, idempotencyKey, now() - keyMs) : undefined
             mayBeThere = true
-            return made ?? productOf(await products.create(product))
+            return made ?? productOf(await polar.products.create(product))
           })
         }))
     },
@@ -150,6 +149,12 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
 
 function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>): Promise<T> {
   return account.call({ repeatable: true }, run)
+}
+
+/** The product of an earlier attempt. Polar does not support idempotency keys, so the product is found by the key in its metadata. */
+async function madeWith ({ products }: PayprovServices, key: string, since: number): Promise<Product | undefined> {
+  const listed = await products.list({ metadata: { [keyMember]: key }, is_archived: false, sorting: ['-created_at'], limit: 1 })
+  return firstSince(listed, since)
 }
 
 /** The product of the price, and its currency. payprov's checkout takes these, and chooses the product's price in that currency. */

@@ -25,7 +25,7 @@ export interface Opened {
 export async function open (t: Test, tenants: readonly string[], options: TenantBillingOptions = {}): Promise<Opened> {
   const world = await payprovWorld(t)
   const { app, as: owner } = await testApp(t, {
-    plugins: { secrets: {}, 'tenant-billing': { baseUrl: world.baseUrl, ...options } },
+    plugins: { secrets: {}, 'tenant-billing': { baseUrl: world.baseUrl, now: world.now, ...options } },
     tenants: tenants.map((id) => ({ id, plan: 'pro' }))
   })
   const as = (tenant: string) => owner({ role: 'admin', tenant_id: tenant, sub: 'ada' })
