@@ -34,7 +34,7 @@ export interface Memory {
 }
 
 export interface Judgement {
-  /** The subscription with the highest plan; at equal plans the one that began last. null if none entitles. */
+  /** The subscription with the highest plan, unknown plans last; at equal plans the one that began last. null if none entitles. */
   readonly current: Reported | null
   /** The displayed subscription: that, or else the last one. */
   readonly shown: Reported | null
@@ -75,9 +75,10 @@ export function resolvePlan (
     const isOver = changedAt !== null && (overdue || (pulledAt ?? -Infinity) < changedAt)
     asks ||= canAsk(one.provider) && (unsure || isNews || isOver)
   }
+  // A plan that the document lacks stays: another server may have it. At equal tiers, only such plans can differ.
   const current =
-    entitling.filter(({ plan }) => plan !== null && tiers.includes(plan)).sort((one, other) =>
-      tierOf(other, tiers) - tierOf(one, tiers) || byStart(one, other, tiers)
+    entitling.filter(({ plan }) => plan !== null).sort((one, other) =>
+      tierOf(other, tiers) - tierOf(one, tiers) || Number(other.plan === given) - Number(one.plan === given) || byStart(one, other, tiers)
     )[0] ?? null
   if (asks) dueAt = Math.min(dueAt, nextAsk(now, pulledAt, triedAt))
   return {

@@ -178,8 +178,9 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
 }
 
 /**
- * The change of the subscription: `resume` for the current plan, if a change or end is scheduled. Throws `validationFailed` if it already
- * ends, and `conflict` if a cancellation is scheduled.
+ * The change of the subscription: `resume` for the current plan, if a change or end is scheduled. A current plan that the document lacks is
+ * changed now, since the tenant has the limits of `free`. Throws `validationFailed` if it already ends, and `conflict` if a cancellation is
+ * scheduled.
  */
 function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plans, 'tiers'>): Change {
   const { cancelAtPeriodEnd, periodEnd } = current.snapshot
@@ -187,6 +188,7 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
     if (cancelAtPeriodEnd) throw refused('/body/targetPlan', `the subscription ends on ${periodEnd.toISOString()} already`)
     return 'cancel'
   }
+  if (!tiers.includes(current.plan)) return 'now'
   if (plan === current.plan && cycle === current.cycle) return 'resume'
   if (cancelAtPeriodEnd) {
     throw failure('conflict', {

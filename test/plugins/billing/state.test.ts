@@ -182,6 +182,19 @@ test('the current subscription is the one with the highest entitled plan; for eq
   }, 'overdue, within its grace period')
 })
 
+test('a plan that the document lacks stays until its subscription ends, and counts below the known ones', async (t) => {
+  const now = at(5).getTime()
+  const [gone, older] = [held({ id: 'a', startedAt: at(1) }, { plan: 'gone' }), held({ id: 'b' }, { plan: 'older' })]
+  for (const given of [null, 'free', 'pro', 'gone']) {
+    t.match(resolvePlan([gone], { ...nothing, given }, tiers, never, now), { current: { id: 'a' }, given: 'gone' }, String(given))
+  }
+  t.match(resolvePlan([gone, older], nothing, tiers, never, now), { given: 'gone' }, 'the one that began last')
+  t.match(resolvePlan([gone, older], { ...nothing, given: 'older' }, tiers, never, now), { given: 'older' }, 'or the one that counts')
+  t.match(resolvePlan([gone, held({ id: 'c' })], { ...nothing, given: 'gone' }, tiers, never, now), { current: { id: 'c' }, given: 'pro' })
+  const ended = held({ id: 'a', status: 'canceled', endedAt: at(2) }, { plan: 'gone' })
+  t.match(resolvePlan([ended], { ...nothing, given: 'gone' }, tiers, never, now), { current: null, given: 'free' })
+})
+
 test('the end of the last subscription leaves free, and a tenant without any keeps its plan', async (t) => {
   const now = at(50).getTime()
   t.match(resolvePlan([], nothing, tiers, never, now), { current: null, shown: null, given: null, dueAt: Infinity })

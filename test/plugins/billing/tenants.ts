@@ -2,9 +2,10 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import type { Test } from 'tap'
-import { builtInPlans } from '../../../lib/plans/plans.js'
+import { builtInPlans, type Plans } from '../../../lib/plans/plans.js'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { type Billing, createBilling } from '../../../plugins/billing/service.js'
+import type { ProductMap } from '../../../plugins/billing/settings.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
 import { type FakeClock, fakeClock } from '../../helpers/clock.js'
 import { at, productPlans } from './month.js'
@@ -55,13 +56,24 @@ export interface OpenOptions {
   readonly provider?: FakeProvider | null
   /** Default: the provider. */
   readonly providers?: readonly FakeProvider[]
+  /** Default: the built-in plans. */
+  readonly plans?: Plans
+  /** Default: the products of a month. */
+  readonly saleOf?: ProductMap['saleOf']
 }
 
 /** The database must be empty. */
 export async function open (
   t: Test,
-  { engine, tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }:
-  OpenOptions = {}
+  {
+    engine,
+    tenants = {},
+    clock = fakeClock(at(29).getTime()),
+    provider = fakeProvider(),
+    providers = provider === null ? [] : [provider],
+    plans = builtInPlans,
+    saleOf = productPlans
+  }: OpenOptions = {}
 ): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
   const onLog = (line: string) => {
@@ -75,10 +87,10 @@ export async function open (
     db,
     engine: app.engine,
     events,
-    plans: builtInPlans,
+    plans,
     provider,
     providers: new Map(providers.map((one) => [one.name, one])),
-    products: { saleOf: productPlans },
+    products: { saleOf },
     now: clock.now,
     emitter: () => null,
     log
