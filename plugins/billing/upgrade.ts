@@ -9,6 +9,7 @@ import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import { minorUnits } from './minor-units.js'
 import type { PaymentProvider, Snapshot } from './providers/provider.js'
 import { lowestPlan } from './resolve-plan.js'
 import type { Billing, BillingParts, InForce } from './service.js'
@@ -202,12 +203,7 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
 
 function priceOf ({ plan, cycle }: Sale, plans: Plans) {
   const { currency, [cycle]: price } = plans.of(plan).price
-  return { amount: price === unlimited ? null : Math.round(price * 10 ** minorDigits(currency)), currency: currency.toLowerCase() }
-}
-
-/** Decimal places of a currency: none for yen. */
-function minorDigits (currency: string): number {
-  return new Intl.NumberFormat('en', { style: 'currency', currency }).resolvedOptions().maximumFractionDigits ?? 2
+  return { amount: price === unlimited ? null : minorUnits(price, currency), currency: currency.toLowerCase() }
 }
 
 function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): TenantryError {

@@ -67,7 +67,7 @@ test('a cancellation whose audit entry failed has one after the next attempt', a
 
 test('a provider or a subscription that fails keeps no other subscription of a deleted tenant running', async (t) => {
   const former = await payprovWorld(t)
-  const { apps: [app], query, sales, world } = await alone(t, 'altprov', { payprov: { apiKey: 'revoked', baseUrl: former.baseUrl } })
+  const { apps: [app], query, sales, world } = await alone(t, 'altprov', { others: { payprov: { apiKey: 'revoked', baseUrl: former.baseUrl } } })
   const [earlier, later] = [world.subscribe('gone', sales.pro_monthly), world.subscribe('gone', sales.team_monthly)]
   const found = (await (await world.open()).subscriptions(tenantRef('gone'))).map(({ id }) => id)
   t.same([...found].sort(), [earlier, later].sort())

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { BillingSettings } from '../../../plugins/billing/index.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
+import type { PlansOptions } from '../../../plugins/plans/index.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
 import { testApp } from '../../helpers/app.js'
 import type { EventKind, World } from '../../helpers/payment-world.js'
@@ -79,19 +80,24 @@ export async function servers (t: Test, name: ProviderName): Promise<Opened> {
   return opened(t, { name, world, sales, apps, query })
 }
 
-/** The plugin in its own app, with the provider's clock and without rate limits. `others`: settings of other providers. */
-export async function alone (
-  t: Test,
-  name: ProviderName,
-  others: Pick<BillingSettings, ProviderName> = {}
-): Promise<Opened> {
+export interface AloneOptions {
+  /** Adds the provider's products. Default: those of the built-in plans. */
+  readonly sell?: (world: World) => Sales
+  /** Changes of the built-in plans. */
+  readonly plans?: PlansOptions['plans']
+  /** Settings of other providers. */
+  readonly others?: Pick<BillingSettings, ProviderName>
+}
+
+/** The plugin in its own app, with the provider's clock and without rate limits. */
+export async function alone (t: Test, name: ProviderName, { sell = sellAll, plans, others }: AloneOptions = {}): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)
-  const sales = sellAll(world)
+  const sales = sell(world)
   const logged: string[] = []
   const { app } = await testApp(t, {
     engine: { provider: 'postgres', postgres: { connectionString } },
-    plugins: { tenants: {}, queue: {}, billing: { ...others, ...optionsOf(name, world, sales), now: world.now } },
+    plugins: { plans: { plans }, tenants: {}, queue: {}, billing: { ...others, ...optionsOf(name, world, sales), now: world.now } },
     tenants,
     onLog: (line) => logged.push(line)
   })
