@@ -66,29 +66,40 @@ export function createMemoryCounter ({ cache, renewal }: CounterOptions): Counte
   return {
     hit (key, windowMs, max, now) {
       const window = windows.open(boundedKey(key), '')
-      if (now >= window.resetAt) {
-        window.count = 0
-        window.resetAt = now + windowMs
-      }
+      if (!isRunning(window, now)) begin(window, windowMs, now)
       window.count++
       const beyond = window.count - max
       if (beyond > 0 && renewal !== 'none') {
         const factor = renewal === 'double' ? 2 ** (beyond - 1) : 1
+        window.begunAt = now
         window.resetAt = now + Math.min(windowMs * factor, Number.MAX_SAFE_INTEGER - now)
       }
       return { current: window.count, ttl: window.resetAt - now }
     },
     read (key, now) {
       const window = windows.find(boundedKey(key), '')
-      return window === undefined || now >= window.resetAt ? { current: 0, ttl: 0 } : { current: window.count, ttl: window.resetAt - now }
+      return window !== undefined && isRunning(window, now) ? { current: window.count, ttl: window.resetAt - now } : { current: 0, ttl: 0 }
     }
   }
 }
 
 interface Window {
   count: number
+  /** The time of its first request, or of its renewal, in milliseconds since 1970. */
+  begunAt: number
   /** In milliseconds since 1970. */
   resetAt: number
+}
+
+function begin (window: Window, windowMs: number, now: number): void {
+  window.count = 0
+  window.begunAt = now
+  window.resetAt = now + windowMs
+}
+
+/** Not before its begin either: the clock was set back. */
+function isRunning ({ begunAt, resetAt }: Window, now: number): boolean {
+  return begunAt <= now && now < resetAt
 }
 
 /** Evicts the least recently used windows first. */
@@ -108,10 +119,7 @@ class Windows {
   running (client: string, limit: Limit, now: number): Window {
     const { bucket, rule: { windowMs } } = limit
     const window = this.open(client, bucket)
-    if (now >= window.resetAt || window.resetAt - now > windowMs) {
-      window.count = 0
-      window.resetAt = now + windowMs
-    }
+    if (now >= window.resetAt || window.resetAt - now > windowMs) begin(window, windowMs, now)
     return window
   }
 
@@ -119,7 +127,7 @@ class Windows {
   open (client: string, bucket: string): Window {
     const key = keyOf(client, bucket)
     let window = this.#windows.get(key)
-    if (window === undefined) this.#windows.set(key, window = { count: 0, resetAt: 0 })
+    if (window === undefined) this.#windows.set(key, window = { count: 0, begunAt: 0, resetAt: 0 })
     return window
   }
 

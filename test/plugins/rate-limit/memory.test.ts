@@ -1,6 +1,6 @@
 import t from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
+import { createMemoryCounter, createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
 import type { LimitResult } from '../../../plugins/rate-limit/store.js'
 import { conformance } from './conformance.js'
@@ -33,6 +33,21 @@ t.test('a clock that is set back does not lengthen a window', async (t) => {
   t.match(take(store, 'acme', second, 0), { count: 1, resetAt: 1000 })
   t.match(take(store, 'acme', second, 999), { count: 2, resetAt: 1000 })
   t.match(take(store, 'acme', second, 1000), { count: 1, resetAt: 2000 })
+})
+
+t.test('a clock that is set back does not lengthen a window of config.rateLimit', async (t) => {
+  const hour = 3_600_000
+  for (const renewal of ['none', 'restart', 'double'] as const) {
+    const { hit, read } = createMemoryCounter({ name: 'GET /a', cache: 10, renewal })
+    for (let count = 1; count <= 4; count++) hit('acme', 1000, 2, hour)
+    const span = renewal === 'double' ? 2000 : 1000
+    t.same(read('acme', hour + 1), { current: 4, ttl: span - 1 }, renewal)
+    t.same(read('acme', hour - 1), { current: 0, ttl: 0 }, "before the window's start")
+    t.same(hit('acme', 1000, 2, hour - 1), { current: 1, ttl: 1000 }, 'a new window')
+    t.same(hit('acme', 1000, 2, 0), { current: 1, ttl: 1000 })
+    t.same(hit('acme', 1000, 2, 999), { current: 2, ttl: 1 })
+    t.same(hit('acme', 1000, 2, 1000), { current: 1, ttl: 1000 })
+  }
 })
 
 t.test('100,000 addresses and 10,000 tenants: bounded, and no address evicts a tenant', async (t) => {
