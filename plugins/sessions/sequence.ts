@@ -6,15 +6,16 @@ import { hash } from 'node:crypto'
 import type { Claims } from '../../lib/expressions/types.js'
 import { sequenceClaim } from '../../lib/identity/session-claims.js'
 
-const maxAhead = 60_000 // ms that a sequence may be in the future: more than the clocks of servers differ
+const maxAhead = 60_000 // ms that a sequence may be after the time and the last known logout: more than the clocks of servers differ
 
 /**
  * The token is later than the logout that began the sequence. Its own sequence may be of a later logout that this server has not
- * heard of yet. A token of another issuer has no sequence, or an impossible one; its `iat` decides, in whole seconds. It
- * counts as earlier if it was issued in the second of the logout, or if it has no `iat`.
+ * heard of yet. The sequence itself is in the future after a logout by a server whose clock was wrong. A token of another issuer has
+ * no sequence, or an impossible one; its `iat` decides, in whole seconds. It counts as earlier if it was issued in the second of the
+ * logout, or if it has no `iat`.
  */
 export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number, time: number): boolean {
-  if (typeof own === 'number' && own <= time + maxAhead) return own >= sequence
+  if (typeof own === 'number' && own <= Math.max(time, sequence) + maxAhead) return own >= sequence
   return typeof iat === 'number' && iat * 1000 > sequence
 }
 

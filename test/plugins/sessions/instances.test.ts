@@ -2,6 +2,7 @@
 import { test } from 'tap'
 import { fakeClock } from '../../helpers/clock.js'
 import { startInstance } from '../../helpers/instances.js'
+import { secretToken } from '../../helpers/log-scan.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { postgresSection } from '../auth/app.js'
@@ -29,6 +30,26 @@ test('servers with different clocks agree on the order', async (t) => {
   await both(last, 401, 'the end of the server that is behind comes last')
   await both(await behind.enter(), 200, 'and a session after it')
   for (const token of [early, late, next]) await both(token, 401, 'sessions that ended before')
+})
+
+test('sessions begin after a logout everywhere by a server whose clock was ten minutes ahead', async (t) => {
+  const engine = await postgresSection(t)
+  const clock = fakeClock()
+  const right = await open(t, engine, { tenants: ['acme'], ...clock })
+  const ahead = await open(t, engine, { now: () => clock.now() + 600_000 })
+  const early = await ahead.enter()
+  t.equal((await ahead.ask('POST /auth/logout-all', early)).status, 200)
+  const next = await right.enter()
+  t.same([await right.status(next), await ahead.status(next), await ahead.status(early)], [200, 200, 401])
+  const { partialToken } = await right.app.sessions.openPartial({ sub: 'ada', tenant_id: 'acme' })
+  const partial = right.app.auth.verifyPartial(secretToken(partialToken))
+  t.equal(await right.app.sessions.isClosed(partial), false)
+
+  t.equal((await right.ask('POST /auth/logout-all', next)).status, 200)
+  const last = await right.enter()
+  t.same([await right.status(next), await right.status(last)], [401, 200])
+  t.equal(await right.app.sessions.isClosed(partial), true)
+  t.equal(await right.status(right.mint({ session_seq: Number.MAX_SAFE_INTEGER })), 401, 'an impossible sequence')
 })
 
 test('a logout applies in another process, and survives a kill of its own', async (t) => {
