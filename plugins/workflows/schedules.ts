@@ -10,7 +10,7 @@ import { isFailure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
-import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
+import { addSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
@@ -19,6 +19,7 @@ const pageSize = 10_000 // due times that are read at once
 const atOnce = 10 // tenants whose schedules are started at a time
 const turnMs = 5000 // for the schedules of a tenant; the others stay due until the next check
 const pollMs = 10_000
+const orphanedAfter = 60_000 // ms that a time stays due: servers that know the schedule start it within seconds
 
 /** A time of a schedule. */
 export interface DueTime {
@@ -77,12 +78,14 @@ interface Row {
 
 export function createSchedules ({ app, store, documents, workflows, start }: SchedulesParts) {
   const { db, tenants, log } = app
+  const scheduled = workflows.filter(({ schedule }) => schedule !== undefined)
+  /** Due times of other versions of the platform's document, by workflow, and when a check first found them. */
+  const others = new Map<string, { readonly due: string, readonly found: number }>()
   let saved = false
 
   /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */
   async function startDue (now: Date): Promise<number> {
-    if (!saved) await saveSchedules(db, platformRef, workflows, now)
-    saved = true
+    await addOwn(now)
     let started = 0
     let page = await dueRows(now)
     for (;;) {
@@ -92,6 +95,21 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
       if (last === undefined || page.length < pageSize) return started
       page = await dueRows(now, last)
     }
+  }
+
+  /**
+   * Saves the platform's schedules once, then those whose rows were removed. Rows of other workflows stay: during an update, they belong
+   * to a server with another version of the document.
+   */
+  async function addOwn (now: Date): Promise<void> {
+    const known = saved && scheduled.length > 0 ? await platformRows() : new Set<string>()
+    await addSchedules(db, platformRef, scheduled.filter(({ id }) => !known.has(id)), now)
+    saved = true
+  }
+
+  async function platformRows (): Promise<ReadonlySet<string>> {
+    const rows = await db.selectFrom('tenantry.workflow_schedules').select('workflow').where('tenant_id', '=', platformRef).execute()
+    return new Set(rows.map(({ workflow }) => workflow))
   }
 
   async function startAll (page: readonly Row[], now: Date): Promise<number> {
@@ -133,11 +151,15 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
   }
 
   /** Whether it was started. A row without its schedule in the loaded document stays due. */
-  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<boolean> {
+  async function startOne (row: Row, now: Date): Promise<boolean> {
+    const { tenant, workflow: id, schedule, at, lastRun } = row
     const named = await documents.find(tenant, id)
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
     // The row may belong to another version of the document, which another process has loaded.
-    if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return false
+    if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) {
+      if (tenant === platformRef && isOrphan(row, now)) await replaceOrphan(row, now)
+      return false
+    }
     const next = read.next(now)
     if (next === null) return false
     const due: DueTime = { tenant, workflow: id, at, next }
@@ -157,6 +179,25 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     } catch (error) {
       if (isOutage(error) || !(error instanceof TenantryError)) throw error
       return skip(error.message)
+    }
+  }
+
+  /** The time has stayed due since an earlier check: no server has this schedule any longer. */
+  function isOrphan ({ workflow, schedule, position }: Row, now: Date): boolean {
+    const due = `${position} ${schedule}`
+    const before = others.get(workflow)
+    const found = before?.due === due ? before.found : now.getTime()
+    others.set(workflow, { due, found })
+    return now.getTime() - found > orphanedAfter
+  }
+
+  /** Replaces it by the schedule of this process's document, or removes it. */
+  async function replaceOrphan ({ workflow, schedule, at }: Row, now: Date): Promise<void> {
+    const own = scheduled.filter(({ id }) => id === workflow)
+    if (own.length > 0) await addSchedules(db, platformRef, own, now)
+    else {
+      await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', platformRef).where('workflow', '=', workflow)
+        .where('schedule', '=', schedule).where('next_at', '<', new Date(at.getTime() + 1)).execute()
     }
   }
 
