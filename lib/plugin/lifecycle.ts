@@ -32,8 +32,8 @@ export interface Stopping {
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
 /**
- * Runs the work once before the app closes: when the stop begins (`signal`), or when running requests must end (`ending`). Works
- * without the plugin stop.
+ * Runs the work once before the app closes: when the stop begins (`signal`), or when running requests must end (`ending`). Without the
+ * plugin stop, works of `ending` begin when all works of `signal` have ended.
  */
 export function whenStopping (app: FastifyInstance, work: () => Promise<void>, phase: 'signal' | 'ending' = 'signal'): void {
   let ended: Promise<void> | undefined
@@ -47,11 +47,32 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>, p
   }
   const stopping = optional(app, 'stopping')()
   stopping?.[phase].addEventListener('abort', () => stopping.until(begin()))
-  // Without the plugin stop, and if the app was never ready.
+  if (stopping === null && phase === 'signal') beforeClosing(app, begin)
+  // `ending` without the plugin stop, and each work of an app that was never ready.
   app.addHook('preClose', async () => {
     begin()
   })
   app.addHook('onClose', async () => await ended)
+}
+
+const beginnings = new WeakMap<FastifyInstance, Array<() => Promise<void>>>()
+
+/** Runs these works together, and only then lets the app begin to close: running jobs can use all plugins until they end. */
+function beforeClosing (app: FastifyInstance, begin: () => Promise<void>): void {
+  const root = rootOf(app)
+  const known = beginnings.get(root)
+  if (known !== undefined) {
+    known.push(begin)
+    return
+  }
+  const all = [begin]
+  beginnings.set(root, all)
+  // Fastify closes its server in the last `onClose` hook from before it was ready. Later hooks run before it.
+  app.addHook('onReady', async () => {
+    root.addHook('onClose', async () => {
+      await Promise.allSettled(all.map((each) => each()))
+    })
+  })
 }
 
 /** Not the error `stopping`: a proxy would retry on another server, although this request may already have written. */

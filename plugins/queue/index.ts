@@ -32,7 +32,10 @@ export interface QueueOptions {
   readonly workers?: number | undefined
   /** The waiting jobs of one tenant, 1 to 10,000,000; they are counted from time to time, so the bound is not exact. Default: 100,000. */
   readonly maxWaitingPerTenant?: number | undefined
-  /** Milliseconds for running jobs when the server stops; then they are handed back. Default: 8000, before calls of requests are ended. */
+  /**
+   * Milliseconds for running jobs when the server stops; then they are handed back. Choose less than nine tenths of the `timeoutMs` of the
+   * plugin stop, which then ends calls to models and other services. Default: 8000.
+   */
   readonly stopTimeoutMs?: number | undefined
 }
 

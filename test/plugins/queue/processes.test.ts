@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
+import { whenStopping } from '../../../lib/plugin/lifecycle.js'
 import type { Job } from '../../../plugins/queue/index.js'
 import { gate } from '../../helpers/gate.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
@@ -70,10 +71,8 @@ test('a stop waits for running jobs, and hands back those that take too long', a
   let closing = gate()
   const start = (stopTimeoutMs: number) =>
     queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-      // Runs after the queue's own hook.
-      app.addHook('preClose', async () => {
-        closing.open()
-      })
+      // Runs after the queue's own work.
+      whenStopping(app, async () => closing.open())
       app.queue.define('work', {}, async (job) => {
         begun.push(job)
         await door.opened
