@@ -4,9 +4,9 @@ import type { TemplateContext } from '../expressions/reference.js'
 import { isRecord } from '../json/plain-value.js'
 import type { RouteQuery } from '../queries/compiled-query.js'
 import { compileDocumentQuery, compileQuery, type QueryContext } from '../queries/index.js'
+import { knownResultOf } from '../queries/query-result.js'
 import { withheldBy } from '../queries/withheld.js'
 import { pointerTo } from '../schema/faults.js'
-import type { DocumentQuery, Query } from '../schema/query.js'
 import type { Route } from '../schema/route.js'
 import { queriedSchema } from './result-schema.js'
 import type { RouteContext } from './route-context.js'
@@ -41,23 +41,22 @@ export function compileQueries (route: Route, pointer: string, context: RouteCon
     origin: context.origin
   }
   const queryContext = () => results.size === 0 ? first : { ...first, results: new Map(results) }
-  const take = (key: string | undefined, { excludeFields = [] }: Query | DocumentQuery, query: RouteQuery | null, at: string) => {
+  const take = (key: string | undefined, query: RouteQuery | null, at: string) => {
     if (query !== null) queries.push(query)
     if (key === undefined || key.trim() === '') return
     // A query with faults keeps its key, so that references to its result are not reported too.
     if (results.has(key)) context.faults.add(at, `two queries have the result name "${key}": give one of them an \`alias\``)
-    const excluded = new Set([...first.excludeFields, ...excludeFields])
-    results.set(key, query === null ? unknownResult : { schema: () => queriedSchema([query]), hidden: none, excluded })
+    results.set(key, query === null ? unknownResult : knownResultOf(query))
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     const at = pointerTo(pointer, 'queries', index)
-    take(resultKey(query), query, compileQuery(query, at, queryContext()), at)
+    take(resultKey(query), compileQuery(query, at, queryContext()), at)
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     const at = pointerTo(pointer, 'firebaseQueries', index)
     // A missing collection has been reported already.
     const compiled = (query.collection ?? '').trim() === '' ? null : compileDocumentQuery(query, at, queryContext())
-    take(resultKey(query), query, compiled, at)
+    take(resultKey(query), compiled, at)
   }
   return { queries, results }
 }
@@ -67,8 +66,7 @@ export function resultOf (route: Route, queries: readonly RouteQuery[], isComple
   const several = countQueries(route) > 1
   const [query] = queries
   if (query === undefined || !isComplete) return { several, names: null, item: unknownResult, result: unknownResult }
-  const { queries: declared = [], firebaseQueries = [], excludeFields = [] } = route
-  const hidden = new Set([...excludeFields, ...[...declared, ...firebaseQueries].flatMap((each) => each.excludeFields ?? [])])
+  const hidden = new Set(queries.flatMap(({ excluded }) => [...excluded]))
   return {
     several,
     names: namesOf(queries),

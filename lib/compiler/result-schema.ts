@@ -4,10 +4,10 @@ import type { JsonSchema } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import type { RouteQuery } from '../queries/compiled-query.js'
+import { anyOf, formsOfQuery, listOf } from '../queries/query-result.js'
+import { objectOf, propertiesOf, requiredOf, requiring } from '../queries/schema-members.js'
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
-import { named, namedAfter } from '../validation/named-schema.js'
 import type { CompiledResponse } from './response.js'
-import { objectOf, propertiesOf, requiredOf, requiring } from './schema-members.js'
 import type { CompiledTransform } from './transform.js'
 
 /** The parts of a compiled route that determine its response. */
@@ -123,44 +123,6 @@ function formsOf (queries: readonly RouteQuery[]): Form[] {
   return [{ kind: 'several', schema: objectOf(Object.fromEntries(members)) }]
 }
 
-function formsOfQuery ({ resultKind, record, bulk }: RouteQuery): Form[] {
-  const kinds: ResultKind[] = bulk ? [resultKind, 'records'] : [resultKind]
-  return kinds.map((kind) => ({ kind, schema: schemaOfKind(kind, record) }))
-}
-
-const paginationSchema = named(
-  'Pagination',
-  objectOf({ limit: { type: 'integer' }, offset: { type: 'integer' }, total: { type: 'integer' } })
-)
-
-const cursorPaginationSchema = named(
-  'CursorPagination',
-  objectOf({
-    limit: { type: 'integer' },
-    next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last page.' }
-  })
-)
-
-const deletionSchema = named('Deletion', {
-  ...objectOf({ success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }),
-  required: ['success']
-})
-
-function schemaOfKind (kind: ResultKind, record: JsonSchema): JsonSchema {
-  switch (kind) {
-    case 'record':
-      return record
-    case 'records':
-      return listOf(record)
-    case 'page':
-      return listOf(record, paginationSchema)
-    case 'cursorPage':
-      return listOf(record, cursorPaginationSchema, 'CursorPage')
-    case 'deletion':
-      return deletionSchema
-  }
-}
-
 /** The schema of a computed field is empty, because expressions have no types. */
 function computed ({ kind, schema }: Form, transform: CompiledTransform | null): Form {
   if (transform === null) return { kind, schema }
@@ -247,18 +209,4 @@ function hasMember (schema: unknown, [name, ...rest]: readonly string[]): boolea
 
 function isList (kind: Form['kind']): boolean {
   return kind === 'page' || kind === 'cursorPage' || kind === 'records'
-}
-
-function listOf (
-  record: JsonSchema,
-  pagination?: JsonSchema,
-  name: 'List' | 'Page' | 'CursorPage' = pagination === undefined ? 'List' : 'Page'
-): JsonSchema {
-  const data = { type: 'array', items: record }
-  return namedAfter(record, name, objectOf(pagination === undefined ? { data } : { data, pagination }))
-}
-
-function anyOf (schemas: readonly JsonSchema[]): JsonSchema {
-  const [first] = schemas
-  return first !== undefined && schemas.length === 1 ? first : { anyOf: schemas }
 }

@@ -2,8 +2,8 @@
 import { bodyMember } from '../document/rules/tools.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import { propertiesOf, requiredOf } from '../queries/schema-members.js'
 import { resolvedSchema } from '../validation/shared-schemas.js'
-import { propertiesOf, requiredOf } from './schema-members.js'
 
 /** The documentation of a route's requests and responses: `response` has schemas by status. */
 export type ToolDocumentation = Readonly<Partial<Record<'params' | 'querystring' | 'body' | 'response', unknown>>>

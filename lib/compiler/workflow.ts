@@ -5,6 +5,7 @@ import { credentialHeaders, type TemplateContext } from '../expressions/referenc
 import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import { objectOf } from '../queries/schema-members.js'
 import { type FaultList, nearest } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
 import type { RouteWorkflow } from '../schema/workflow.js'
@@ -13,7 +14,6 @@ import { readStepsOf, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/flow.js'
 import type { CompiledWorkflow } from '../workflows/types.js'
 import type { CompiledResponse } from './response.js'
-import { objectOf } from './schema-members.js'
 
 /** The name of its result in `{{results.workflow}}`. */
 export const workflowResult = 'workflow'
@@ -60,7 +60,10 @@ export function compileRouteWorkflow (
   })
 }
 
-/** The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its result. */
+/**
+ * The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its result.
+ * They may read excluded fields of the steps, because they show them only to callers who have them.
+ */
 export function responseContextOf (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
   if (workflow === undefined) return values
   const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))
@@ -68,7 +71,7 @@ export function responseContextOf (values: TemplateContext, { workflow }: Route,
     ...values,
     sources: new Set([...values.sources, 'input', 'steps']),
     results: new Map([[workflowResult, unknownResult]]),
-    ...ids !== undefined && { steps: new Set(ids) }
+    ...ids !== undefined && { steps: new Map(ids.map((id) => [id, []])) }
   }
 }
 

@@ -3,7 +3,7 @@ import { isRecord } from '../json/plain-value.js'
 import { listed, nearest } from '../schema/faults.js'
 import type { JsonSchema } from './types.js'
 
-/** A result of a route. Its schema is computed when a template names a member. */
+/** A result of a query. Its schema is computed when a template names a member. */
 export interface KnownResult {
   readonly schema: () => JsonSchema
   /** Fields that a value may have although the schema omits them: those of callers with full access, and computed ones. */
@@ -16,27 +16,61 @@ const none: ReadonlySet<string> = new Set()
 
 export const unknownResult: KnownResult = Object.freeze({ schema: () => ({}), hidden: none, excluded: none })
 
+/** A result of a query within that of a step. A switch has the parts of all its targets. */
+export interface StepPart {
+  /** The path to it: ids of steps in `parallel`. */
+  readonly at: readonly string[]
+  readonly result: KnownResult
+}
+
 /** A member that no value of the result has. */
 interface Unknown {
   readonly reason: string
   readonly suggestion: string | undefined
 }
 
+/** The first such member of a path. */
+interface Missing {
+  readonly name: string | number
+  readonly isExcluded: boolean
+  /** The members at its place. */
+  readonly known: readonly string[]
+}
+
 const mostListed = 8 // names in a message
 
 /** The fault of a path into a result; undefined if a value of the result may have the path. */
-export function unknownMember (path: readonly (string | number)[], { schema, hidden, excluded }: KnownResult): Unknown | undefined {
+export function unknownMember (path: readonly (string | number)[], result: KnownResult): Unknown | undefined {
+  const missing = missingMember(path, result)
+  if (missing === undefined) return undefined
+  const { name, isExcluded, known } = missing
+  return isExcluded
+    ? { reason: `${excludedReason(name)}: omit it by \`response\` instead`, suggestion: undefined }
+    : { reason: reasonOf(name, known), suggestion: nearest(String(name), known) }
+}
+
+/** The fault of a path into the result of a step that reads an excluded field. Members that no result has are accepted. */
+export function excludedMember (path: readonly (string | number)[], parts: readonly StepPart[]): string | undefined {
+  for (const { at, result } of parts) {
+    if (at.some((id, index) => id !== String(path[index]))) continue
+    const missing = missingMember(path.slice(at.length), result)
+    if (missing?.isExcluded === true) return `${excludedReason(missing.name)}: read it in a step that does not exclude it`
+  }
+  return undefined
+}
+
+function missingMember (path: readonly (string | number)[], { schema, hidden, excluded }: KnownResult): Missing | undefined {
   if (path.length === 0) return undefined
   let forms = formsOf(schema())
   for (const name of path) {
     if (excluded.has(String(name)) && forms.some(isObject) && forms.every((form) => memberOf(form, name) === undefined)) {
-      return { reason: excludedReason(name), suggestion: undefined }
+      return { name, isExcluded: true, known: [] }
     }
     if (!forms.every(isDescribed) || hidden.has(String(name))) return undefined
     const next = forms.flatMap((form) => formsOf(memberOf(form, name)))
     if (next.length === 0) {
       const known = [...new Set(forms.flatMap(({ properties }) => isRecord(properties) ? Object.keys(properties) : []))]
-      return { reason: reasonOf(name, known), suggestion: nearest(String(name), known) }
+      return { name, isExcluded: false, known }
     }
     forms = next
   }
@@ -49,7 +83,7 @@ function reasonOf (name: string | number, known: readonly string[]): string {
 }
 
 function excludedReason (name: string | number): string {
-  return `callers without full access have no "${name}" here, because of \`excludeFields\`: omit it by \`response\` instead`
+  return `callers without full access have no "${name}" here, because of \`excludeFields\``
 }
 
 /** An object with known members, or a document. `excludeFields` leaves the values of JSON columns as they are. */

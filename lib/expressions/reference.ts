@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { type FaultList, nearest } from '../schema/faults.js'
 import type { RequestRules } from '../schema/route.js'
 import type { Env } from './environment.js'
-import { type KnownResult, unknownMember } from './known-members.js'
+import { excludedMember, type KnownResult, type StepPart, unknownMember } from './known-members.js'
 import type { PartUses } from './secret-uses.js'
 import { type PathNode, secretKeyForm } from './template-parser.js'
 import { fileMembers, type Reference, type Scope, type TemplateSource, templateSources } from './types.js'
@@ -23,8 +23,8 @@ export interface TemplateContext {
   readonly results?: ReadonlyMap<string, KnownResult>
   /** The files of the route's form; without it any name is accepted. */
   readonly files?: ReadonlySet<string>
-  /** The steps of a workflow that have ended before the value; without it any name is accepted. */
-  readonly steps?: ReadonlySet<string>
+  /** The steps of a workflow that have ended before the value, with the known parts of their results; without it any name is accepted. */
+  readonly steps?: ReadonlyMap<string, readonly StepPart[]>
   /** The settings that `{{env.NAME}}` may name; without it, any. */
   readonly envNames?: ReadonlySet<string> | undefined
   /** The settings that a secret of the same name replaces, where secrets are allowed. Default: none. */
@@ -197,9 +197,13 @@ function checkMember (
   if (source === 'files' && second !== undefined && !fileMembers.includes(second)) {
     return refuse(`a file has no \`${second}\`: expected one of ${fileMembers.join(', ')}`, nearest(second, fileMembers))
   }
-  if (source === 'steps' && steps?.has(first) === false) return refuse(`no earlier step has the id "${first}"`, nearest(first, steps))
+  if (source === 'steps' && steps?.has(first) === false) return refuse(`no earlier step has the id "${first}"`, nearest(first, steps.keys()))
   if (source === 'steps' && second !== undefined && second !== 'result' && second !== 'error') {
     return refuse(`a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``, nearest(second, ['result', 'error']))
+  }
+  if (source === 'steps' && second === 'result') {
+    const excluded = excludedMember(path.slice(2), steps?.get(first) ?? [])
+    if (excluded !== undefined) return refuse(excluded)
   }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {
     return refuse('a tenant has `tenant.id` and `tenant.config`', nearest(first, ['id', 'config']))

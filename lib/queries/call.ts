@@ -41,7 +41,8 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
 
   const fields = fieldsOf(found)
   // The columns that are hidden from callers without full access.
-  const excluded = new Set([...context.excludeFields, ...query.excludeFields ?? []].filter((field) => fields.has(field)))
+  const named = [...context.excludeFields, ...query.excludeFields ?? []]
+  const excluded = new Set(named.filter((field) => fields.has(field)))
   const one = isSingle(query, found)
   const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
@@ -68,6 +69,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     bulk: false,
     parameters: {},
     cursorMembers: [],
+    excluded: new Set(named),
     rowKey: null,
     fields,
     bind: (scope: Scope) => {

@@ -59,6 +59,8 @@ interface QueryParts {
   readonly input: JsonSchema | null
   /** An array as input is accepted too, and the result is then `records`. */
   readonly bulk: boolean
+  /** Members of its records that only callers with full access have: the names in `excludeFields`, and other names of their columns. */
+  readonly excluded: ReadonlySet<string>
   /** The single column of its table's key, and the member of its records with it; null without such a column. */
   readonly rowKey: { readonly column: string, readonly member: string } | null
   /** The query calls a SQL function, which can reject the call with 422. Default: false. */

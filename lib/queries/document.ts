@@ -80,6 +80,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     record: shown.excluded.includes('id') ? openSchema : documentSchema,
     parameters: cursors === undefined ? {} : cursorParameters,
     cursorMembers: cursors?.members ?? [],
+    excluded: new Set(excluded),
     rowKey: documentKey,
     fields: null
   } as const

@@ -86,6 +86,14 @@ export function withoutFields (selection: Selection, excluded: ReadonlySet<strin
   return keptFields(selection, (field) => !isNamed(field, excluded))
 }
 
+/** The names of the members that `withoutFields` removes, at every level. */
+export function excludedMembers ({ fields }: Selection, excluded: ReadonlySet<string>): string[] {
+  return fields.flatMap((field) => {
+    if (isNamed(field, excluded)) return [field.name]
+    return field.kind === 'embed' ? excludedMembers(field.selection, excluded) : []
+  })
+}
+
 /** The fields that `keeps` accepts, at every level. */
 export function keptFields (selection: Selection, keeps: (field: Field, table: Table) => boolean): Selection {
   const fields = selection.fields.filter((field) => keeps(field, selection.table))

@@ -5,7 +5,7 @@ import { compileCall } from './call.js'
 import type { CompiledQuery } from './compiled-query.js'
 import { findTable, type QueryContext, uniqueReferences } from './context.js'
 import { hasEmbeds } from './embed.js'
-import { namesOf } from './field.js'
+import { excludedMembers, namesOf } from './field.js'
 import { compileInsert } from './insert-operation.js'
 import { checkMembers, type CompiledOperation } from './operation.js'
 import { recordSchema, tableInput } from './record-schema.js'
@@ -104,6 +104,11 @@ class TableQuery implements CompiledQuery {
 
   get bulk () {
     return tableInput(this.#subject).bulk
+  }
+
+  get excluded () {
+    const { full, excluded } = this.#subject
+    return excluded.size === 0 ? excluded : new Set([...excluded, ...excludedMembers(full, excluded)])
   }
 
   get rowKey () {

@@ -76,7 +76,11 @@ export const Step = Type.Cyclic({
       Type.String(),
       { minItems: 1, maxItems: 200 }
     ),
-    excludeFields: Optional.Array('Fields omitted from the result and from written values.', Type.String(), { maxItems: 200 }),
+    excludeFields: Optional.Array(
+      'Fields omitted from the result and from written values. Later steps cannot read them.',
+      Type.String(),
+      { maxItems: 200 }
+    ),
     value: Expression('For `switch`: the expression whose value, as text, selects the step.'),
     cases: Optional.Map(
       'For `switch`: the step for each value. A step listed here runs only if it is selected.',

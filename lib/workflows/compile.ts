@@ -48,7 +48,7 @@ function compileParts (
   const uses = new PartUses(context.secretUses?.of(pointer))
   const compilation = compilationOf(definition, pointer, context, around, uses)
   if (compilation === null) return null
-  const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
+  const steps = compileInOrder(compilation.flow.order, new Map(), compilation)
   if (compilation.references.some(({ source, path }) => source === 'headers' && path.length === 0)) {
     faults.add(pointer, 'a workflow can read only single headers: `headers.<name>`')
   }

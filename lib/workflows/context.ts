@@ -23,6 +23,8 @@ export interface WorkflowContext {
   readonly origin: 'platform' | 'tenant'
   /** It was compiled before, when its document was checked, so its bounds and rules are met. Default: false. */
   readonly checked?: boolean
+  /** It is part of a saved document or of a run: it met the rules of its time, and goes on. Default: false. */
+  readonly stored?: boolean
   /** The settings that `{{env.NAME}}` may name; in a tenant's document those in `tenancy.env`. Default: any. */
   readonly envNames?: ReadonlySet<string> | undefined
   /** Settings that a tenant's secret of the same name replaces (`tenancy.overridableEnv`); none in a tenant's document. Default: none. */

@@ -2,11 +2,13 @@
 import { compileCondition, type ReportFault, reportFault } from '../expressions/condition.js'
 import { compileExpansionGuard } from '../expressions/expansion-guard.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
+import type { StepPart } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import type { CompiledQuery } from '../queries/compiled-query.js'
 import { compileQuery, type QueryContext } from '../queries/index.js'
+import { knownResultOf } from '../queries/query-result.js'
 import type { Query } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
 import type { WorkflowContext } from './context.js'
@@ -32,20 +34,23 @@ export interface Compilation {
   isComplete: boolean
 }
 
+/** The ids of steps that have ended, with the parts of their results that have excluded fields. */
+type Ended = Map<string, readonly StepPart[]>
+
 /** Compiles sequential steps; those with faults are left out. `ended` gets their ids. */
-export function compileInOrder (places: readonly Place[], ended: Set<string>, compilation: Compilation): CompiledStep[] {
+export function compileInOrder (places: readonly Place[], ended: Ended, compilation: Compilation): CompiledStep[] {
   return places.flatMap((place) => compileStep(place, ended, compilation) ?? [])
 }
 
 /** Null after faults. */
-function compileStep (place: Place, ended: Set<string>, compilation: Compilation): CompiledStep | null {
+function compileStep (place: Place, ended: Ended, compilation: Compilation): CompiledStep | null {
   const { step, pointer, kind } = place
   const { references, context: { faults } } = compilation
   const before = faults.faults.length
   const templates: TemplateContext = {
     ...compilation.templates,
     sources: new Set([...compilation.templates.sources, 'steps']),
-    steps: new Set(ended)
+    steps: new Map(ended)
   }
   const condition = step.condition === undefined ? null : compileCondition(step.condition, `${pointer}/condition`, templates)
   if (condition !== null) references.push(...condition.references)
@@ -78,15 +83,35 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
         return compileSwitch(place, ended, templates, compilation, base)
       case 'parallel': {
         // Each can read the steps before the group, and not its siblings.
-        const inside = place.parallel.map((one) => ({ one, ended: new Set(ended) }))
+        const inside = place.parallel.map((one) => ({ one, ended: new Map(ended) }))
         const steps = inside.flatMap(({ one, ended: own }) => compileStep(one, own, compilation) ?? [])
-        for (const { ended: own } of inside) for (const id of own) ended.add(id)
+        for (const { ended: own } of inside) for (const [id, parts] of own) ended.set(id, parts)
         return { ...base, kind, steps: Object.freeze(steps) }
       }
     }
   })()
-  ended.add(step.id)
+  ended.set(step.id, partsOf(place, compiled, ended, compilation))
   return compiled === null || faults.faults.length > before ? null : Object.freeze(compiled)
+}
+
+function partsOf (
+  { parallel, targets }: Place,
+  compiled: CompiledStep | null,
+  ended: Ended,
+  { context: { stored = false } }: Compilation
+): readonly StepPart[] {
+  if (compiled === null) return []
+  const of = (id: string): readonly StepPart[] => ended.get(id) ?? []
+  switch (compiled.kind) {
+    case 'database':
+      return stored || compiled.query.excluded.size === 0 ? [] : [{ at: [], result: knownResultOf(compiled.query) }]
+    case 'parallel':
+      return parallel.flatMap(({ step: { id } }) => of(id).map(({ at, result }) => ({ at: [id, ...at], result })))
+    case 'switch':
+      return [...targets.keys()].flatMap(of)
+    default:
+      return []
+  }
 }
 
 type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'expansionGuard'>
@@ -130,9 +155,12 @@ function compileIntegration (
 /** Accepts all steps of unknown kinds. */
 export const unknownStepKinds: StepKinds = Object.freeze({ llm: {}, embeddings: {}, storage: {}, realtime: {} })
 
-/** The context for stored workflows. Those met the rules of their time, and their runs must go on: the kinds of steps have no checks. */
+/**
+ * The context for stored workflows. Those met the rules of their time, and their runs must go on: the kinds of steps have no checks, and
+ * steps may read excluded fields.
+ */
 export function storedIn<Context extends Pick<WorkflowContext, 'stepKinds'>> (context: Context): Context {
-  return { ...context, stepKinds: Object.fromEntries(Object.keys(context.stepKinds ?? {}).map((kind) => [kind, {}])) }
+  return { ...context, stored: true, stepKinds: Object.fromEntries(Object.keys(context.stepKinds ?? {}).map((kind) => [kind, {}])) }
 }
 
 const reasons = {
@@ -171,7 +199,7 @@ function compileRunner (
 
 function compileSwitch (
   { step, pointer, targets }: Place,
-  ended: Set<string>,
+  ended: Ended,
   templates: TemplateContext,
   compilation: Compilation,
   base: Base
@@ -179,13 +207,13 @@ function compileSwitch (
   const value = compileExpression(step.value ?? '', `${pointer}/value`, templates, [])
   if (value !== null) compilation.references.push(...value.references)
   const compiled = new Map<string, CompiledStep>()
-  const inside = [...targets].map(([id, place]) => ({ id, place, ended: new Set(ended) }))
+  const inside = [...targets].map(([id, place]) => ({ id, place, ended: new Map(ended) }))
   for (const { id, place, ended: own } of inside) {
     const target = compileStep(place, own, compilation)
     if (target !== null) compiled.set(id, target)
   }
   // Later steps may read every target of the switch; those that were not chosen have no result.
-  for (const { ended: own } of inside) for (const id of own) ended.add(id)
+  for (const { ended: own } of inside) for (const [id, parts] of own) ended.set(id, parts)
   if (value === null) return null
   const cases = new Map(
     Object.entries(step.cases ?? {}).flatMap(([name, id]) => {

@@ -1,8 +1,8 @@
 /** The schemas that a document lists under `components`, and that its operations refer to. */
-import { propertiesOf, requiredOf } from '../../lib/compiler/schema-members.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents } from '../../lib/http/error-schemas.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { propertiesOf, requiredOf } from '../../lib/queries/schema-members.js'
 import { membersInFragment } from '../../lib/schema/faults.js'
 import { withPointers } from '../../lib/validation/named-parts.js'
 import { schemaName } from '../../lib/validation/named-schema.js'

@@ -170,6 +170,15 @@ test('a template of a later query, condition, call or message that reads an excl
   t.strictSame(faultsOf(route({ queries: [one, { table: 'articles', operation: 'insert', data: { meta: '{{results.one}}' } }] })), [], 'a whole result')
 })
 
+test('an excluded column under another name is an excluded field too', async (t) => {
+  const named: Query = { table: 'articles', operation: 'select', alias: 'one', id: '{{params.id}}', select: 'id, name:title', excludeFields: ['title'] }
+  const route = (changes: Partial<Route>, ...later: Query[]): Route => ({ path: '/a/:id', method: 'post', queries: [named, ...later], ...changes })
+  t.strictSame(faultsOf(route({ response: { a: '{{results.one.name}}' } })), [], '`response` may read it')
+  t.strictSame(faultsOf(route({ transform: { fields: { x: 'item.name' } } })), [], '`transform` too')
+  const copy: Query = { table: 'articles', operation: 'insert', data: { title: '{{results.one.name}}' } }
+  t.match(faultsOf(route({}, copy)), [/`results.one.name`: callers without full access have no "name" here/])
+})
+
 test('a computed field that reads a member which no result has is a fault', async (t) => {
   const route = (fields: Record<string, string>, response?: unknown): Route => ({
     ...list,
