@@ -16,6 +16,7 @@ import { traceOf } from '../log/trace-context.js'
 import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
 import { inTurn, unrefused } from './computing.js'
+import { hasFullAccess } from './full-access.js'
 import { type Once, once } from './idempotency.js'
 import { type CreateGuard, guardCreatorOf } from './precondition.js'
 import type { RouteCall } from './route-call.js'
@@ -121,10 +122,10 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Collects the values that templates and expressions read. */
   async resolve (): Promise<string> {
-    const { webhooks, dashboardPermission } = this.services
+    const { access, webhooks, dashboardPermission } = this.services
     const secrets = this.route.secrets.length === 0 ? noScope.secrets : await secretsFor(this.route, this.services, this.request)
-    const access = this.#hasFullAccess(dashboardPermission)
-    const fullAccess = typeof access === 'boolean' ? access : await access
+    const full = hasFullAccess(this.request, dashboardPermission, access)
+    const fullAccess = typeof full === 'boolean' ? full : await full
     const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
     const scope = scopeOf(this.request, fullAccess, secrets, events)
     try {
@@ -226,15 +227,6 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       this.request.log[level]({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
     }
     return body
-  }
-
-  /** Callers with access to excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
-  #hasFullAccess (dashboardPermission: string | undefined): boolean | Promise<boolean> {
-    const { auth, headers } = this.request
-    if (auth === null || auth === undefined) return false
-    if (auth.role === 'admin') return true
-    if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
-    return dashboardPermission === undefined || this.services.access.hasPermission(this.request, dashboardPermission)
   }
 
   #locate (record: string): void {

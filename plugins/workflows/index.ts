@@ -125,6 +125,6 @@ export default definePlugin<WorkflowsOptions>({
     const check = untilSuccess(app, job.check, 'canceled runs of workflows could not be read: retrying')
     listen(app, events, { workflows: check, tenant: check, gap: () => job.tenants().forEach(check) })
     sweepHourly(app, 'old runs of workflows', () => sweepRuns(db))
-    return workflowRoutes
+    return (group) => workflowRoutes(group, config.tenancy.dashboardPermission)
   }
 })

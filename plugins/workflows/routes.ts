@@ -14,6 +14,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
+import { hasFullAccess } from '../../lib/runtime/full-access.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -124,7 +125,8 @@ const tags = ['Workflows']
 const config = { access: 'user' } as const
 const runErrors = callerErrors(402, 409, 413, 422, 424, 502, 504)
 
-export function workflowRoutes (app: FastifyGroup): void {
+/** @param dashboardPermission of the document's `tenancy` */
+export function workflowRoutes (app: FastifyGroup, dashboardPermission: string | undefined): void {
   const { workflows } = app
   const { documents } = workflows
   const inRequest = createInRequest(app)
@@ -139,7 +141,7 @@ export function workflowRoutes (app: FastifyGroup): void {
   ): Promise<FastifyReply> {
     const tenant = tenantOrPlatform(request.tenant)
     if (workflow.tenantScoped && tenant === platformRef) throw failure('tenantRequired')
-    const scope = scopeOf(request, input)
+    const scope = scopeOf(request, input, await hasFullAccess(request, dashboardPermission, { hasPermission }))
     if (!isAsync) return await inRequest(workflow, scope, request, reply, isOwn)
     const { workflowId, statusUrl } = await workflows.start({
       tenant,
@@ -259,11 +261,11 @@ function statusViewerOf (request: FastifyRequest & { readonly query: Static<type
 }
 
 /** The scope of a named workflow: its input, and the user of the run. */
-function scopeOf (request: FastifyRequest, input: unknown): Scope {
+function scopeOf (request: FastifyRequest, input: unknown, fullAccess: boolean): Scope {
   const auth = callerOf(request)
   const { tenant, headers } = request
   const given = { auth, tenant, input: input ?? null, trace: traceOf(headers) }
-  return { ...noScope, body: null, results: {}, fullAccess: auth.role === 'admin', ...given }
+  return { ...noScope, body: null, results: {}, fullAccess, ...given }
 }
 
 function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeof RunStatus> {

@@ -5,7 +5,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { caller } from '../../http/caller.js'
+import { caller, type Request } from '../../http/caller.js'
 
 const tables: TestDocument['tables'] = {
   notes: {
@@ -57,4 +57,43 @@ test('runs and saved documents of an earlier version go on, although a step read
   const status = async () => (await worker(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
   await until('the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
   t.match(await status(), { status: 'completed', result: { id: 2, title: 'copied' } })
+})
+
+test('a run by name or from the body shows excluded fields to the same callers as a route', async (t) => {
+  const steps: Step[] = [{ ...find, excludeFields: ['secret'] }]
+  const document: TestDocument = {
+    tables,
+    workflows: [{ id: 'find', steps }],
+    routes: [
+      { path: '/found', method: 'post', workflow: { ref: 'find' } },
+      { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] }
+    ]
+  }
+  const token = (permissions: string[]) => signToken({ sub: 'anna', role: 'user', tenant_id: 'a', permissions: ['config:write', ...permissions] })
+  const [user, dashboard] = [{ token: token([]) }, { token: token(['dashboard:use']) }]
+  const naming = { tenant: 'a' }
+  const cases: readonly (readonly [string, TestDocument, readonly (readonly [Request, boolean])[]])[] = [
+    ['without a permission', {}, [[user, false], [{ ...user, ...naming }, true], [chief, true]]],
+    [
+      'with `tenancy.dashboardPermission`',
+      { tenancy: { dashboardPermission: 'dashboard:use' } },
+      [[dashboard, false], [{ ...user, ...naming }, false], [{ ...dashboard, ...naming }, true], [chief, true]]
+    ]
+  ]
+  for (const [label, further, callers] of cases) {
+    await t.test(label, async (t) => {
+      const ask = caller(t, await testServer(t, { ...document, ...further }, { tenants: ['a'] }))
+      t.equal((await ask('POST /notes', { ...chief, body: { id: 1, title: 'first', secret: 'hidden' } })).status, 201)
+      for (const [asking, sees] of callers) {
+        const shown = { result: { id: 1, secret: sees ? 'hidden' : undefined } }
+        t.match((await ask('POST /found', asking)).body, shown, 'by a route')
+        t.match((await ask('POST /agent/workflow/run', { ...asking, body: { ref: 'find', async: false } })).body, shown, 'by its name')
+        t.match((await ask('POST /agent/workflow', { ...asking, body: { steps, async: false } })).body, shown, 'from the body')
+        const { body: { statusUrl } } = await ask('POST /agent/workflow/run', { ...asking, body: { ref: 'find' } })
+        const status = async () => (await ask(`GET ${String(statusUrl)}`, asking)).body
+        await until('the run ends', async () => (await status())['status'] === 'completed')
+        t.match(await status(), shown, 'as a job')
+      }
+    })
+  }
 })
