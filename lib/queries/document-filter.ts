@@ -139,7 +139,9 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
     }
     if (given === undefined || given === null) return null
     const items = takesList(operator) ? listOf(given) : [given]
-    const values = field === null ? idsOf(items, operator, path) : valuesOf(ofUrl ? items.flatMap(readingsOf) : items, name, path)
+    const values = field === null
+      ? idsOf(items, operator, path)
+      : (ofUrl ? items.flatMap((item) => readingsOf(item, operator)) : items).map((item) => valueOf(item, name, path))
     return comparisonOf(operator, values, make, path)
   }
 }
@@ -179,20 +181,32 @@ function comparisonOf (
   }
 }
 
-/** The values that a string of a URL can represent. */
-function readingsOf (item: unknown): readonly unknown[] {
-  return typeof item === 'string' ? jsonTexts(item)?.map(parseJson) ?? [item] : [item]
+/**
+ * The values that a string of a URL can represent. No document equals a value that Firestore cannot store, so tests of equality leave it
+ * out.
+ */
+function readingsOf (item: unknown, operator: Operator): readonly unknown[] {
+  if (typeof item !== 'string') return [item]
+  const readings = jsonTexts(item)?.map(parseJson) ?? [item]
+  return isOrdering(operator) ? readings : readings.filter((reading) => normalised(reading).unfit === undefined)
 }
 
-function valuesOf (items: readonly unknown[], name: string, path: string): unknown[] {
-  return items.map((item) => {
-    const faults: TypedFault[] = []
-    const value = withNormalTypes(item, faults)
-    const [fault] = faults
-    const unfit = fault === undefined ? unfitFor(value) : `must be ${fault.expected}`
-    if (unfit !== undefined) throw invalidInput(path, `the field "${name}" is compared with a value that ${unfit}`, 'type')
-    return value
-  })
+function isOrdering (operator: Operator): boolean {
+  return operator === 'gt' || operator === 'gte' || operator === 'lt' || operator === 'lte'
+}
+
+function valueOf (item: unknown, name: string, path: string): unknown {
+  const { value, unfit } = normalised(item)
+  if (unfit !== undefined) throw invalidInput(path, `the field "${name}" is compared with a value that ${unfit}`, 'type')
+  return value
+}
+
+/** `unfit`: the reason why Firestore cannot store the value. */
+function normalised (item: unknown): { readonly value: unknown, readonly unfit: string | undefined } {
+  const faults: TypedFault[] = []
+  const value = withNormalTypes(item, faults)
+  const [fault] = faults
+  return { value, unfit: fault === undefined ? unfitFor(value) : `must be ${fault.expected}` }
 }
 
 /** The valid ids among the items: no document can have another one. */

@@ -41,6 +41,21 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
+  'finds texts of a URL that no number can hold': {
+    async run (t, { a }) {
+      for (const kind of ['89490200001234567890', '0.12345678901234567890', '1e999', '{"$timestamp":"x"}']) {
+        await a('PUT /notes/long', { body: { kind, tags: [kind] } })
+        const x = encodeURIComponent(kind)
+        t.same(await idsOf(a, `/eq?x=${x}`), ['long'], kind)
+        t.same(await idsOf(a, `/neq?x=${x}`), ['n1', 'n2', 'n3'], `not ${kind}`)
+        t.same(await idsOf(a, `/in?x=a,${x}`), ['long', 'n1'], `in ${kind}`)
+        t.same(await idsOf(a, `/has?x=${x}`), ['long'], `contains ${kind}`)
+        t.same(await idsOf(a, `/has-any?x=${x},y`), ['long', 'n1'], `contains any of ${kind}`)
+      }
+      await a('DELETE /notes/long')
+    }
+  },
+
   'filters by paths into fields': {
     gap: 'paths into fields',
     run: async (t, { a }) => {
