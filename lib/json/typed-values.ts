@@ -42,6 +42,11 @@ function isTypedName (name: string | undefined): name is TypedName {
   return name !== undefined && Object.hasOwn(forms, name)
 }
 
+/** Whether the value is the form of NaN. */
+export function isNaNForm (value: unknown): boolean {
+  return isRecord(value) && typedNameOf(value) === '$number' && value['$number'] === 'NaN'
+}
+
 /** Whether a JSON text may contain such a value. False positives only cost time. */
 export function mayHoldTyped (text: string): boolean {
   return text.includes('{"$')

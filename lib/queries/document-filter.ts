@@ -5,7 +5,7 @@ import { isPathSegment, isReserved } from '../firestore/paths.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
 import { parseJson } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
-import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
+import { isNaNForm, type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Filter, Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
@@ -20,6 +20,8 @@ import { noInput } from './sql.js'
 /** The filter of one request: null matches nothing, undefined is omitted. */
 type EvaluatedFilter = DocumentFilter | null | undefined
 type Evaluate = (scope: Scope) => EvaluatedFilter
+/** A filter of one field. */
+type Make = (operator: FilterOperator, value: unknown) => DocumentFilter
 
 interface FirestoreFilters {
   /** null if nothing can match. */
@@ -128,7 +130,7 @@ function checkConstant (compare: Evaluate, pointer: string, { faults }: QueryCon
 function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string): Evaluate {
   const path = requestPath(value.value, `/${name}`)
   const ofUrl = isOfUrl(value.value) && operator !== 'is' && field !== null
-  const make = (operator: FilterOperator, value: unknown): DocumentFilter => ({ kind: 'field', field, operator, value })
+  const make: Make = (operator, value) => ({ kind: 'field', field, operator, value })
   return (scope) => {
     const given = value.read(scope)
     if (operator === 'is') {
@@ -149,7 +151,7 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
 function comparisonOf (
   operator: Exclude<Operator, 'is'>,
   values: readonly unknown[],
-  make: (operator: FilterOperator, value: unknown) => DocumentFilter,
+  make: Make,
   path: string
 ): DocumentFilter | null {
   const [first, ...others] = values
@@ -160,17 +162,23 @@ function comparisonOf (
   switch (operator) {
     case 'eq':
     case 'in':
-      return isOne ? make('==', first) : make('in', values)
+      return isOne ? make('==', first) : oneOf(values, make)
     case 'neq':
       return isOne ? make('!=', first) : make('not-in', values)
     case 'gt':
     case 'gte':
     case 'lt':
-    case 'lte':
-      return group('or', values.map((value) => make(symbols[operator], value)))
+    case 'lte': {
+      const filters = values.flatMap((value) => {
+        if (!isNaNForm(value)) return [make(symbols[operator], value)]
+        return operator === 'gte' || operator === 'lte' ? [make('==', value)] : []
+      })
+      return filters.length === 0 ? null : group('or', filters)
+    }
     case 'array-contains':
     case 'array-contains-any':
     case 'overlaps':
+      if (values.some(isUnlisted)) throw invalidInput(path, 'Firestore cannot find null or NaN in an array', 'type')
       return isOne ? make('array-contains', first) : make('array-contains-any', values)
     // Rejected when the query was compiled.
     case 'like':
@@ -179,6 +187,18 @@ function comparisonOf (
     case 'contains':
       return null
   }
+}
+
+/** Firestore's filters with a list, and those of arrays, never match these values. */
+function isUnlisted (value: unknown): boolean {
+  return value === null || isNaNForm(value)
+}
+
+function oneOf (values: readonly unknown[], make: Make): DocumentFilter {
+  const alone = values.filter(isUnlisted).map((value) => make('==', value))
+  const listed = values.filter((value) => !isUnlisted(value))
+  if (listed.length > 0) alone.push(listed.length === 1 ? make('==', listed[0]) : make('in', listed))
+  return group('or', alone)
 }
 
 /**

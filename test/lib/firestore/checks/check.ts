@@ -10,6 +10,7 @@ export type Gap =
   | 'offset'
   | 'select'
   | 'null and neq'
+  | 'NaN and null'
   | 'set replaces'
   | 'all writes or none'
   | 'large integers'

@@ -56,6 +56,25 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
+  'orders no value by NaN': {
+    async run (t, { a }) {
+      await a('PUT /notes/nan', { body: { count: { $number: 'NaN' } } })
+      t.same(await idsOf(a, `/gt?x=${encodeURIComponent('{"$number":"NaN"}')}`), [])
+      await a('DELETE /notes/nan')
+    }
+  },
+
+  'finds NaN and null by equality': {
+    gap: 'NaN and null',
+    async run (t, { a }) {
+      await a('PUT /notes/nan', { body: { kind: { $number: 'NaN' } } })
+      await a('PUT /notes/null', { body: { kind: null } })
+      t.same(await idsOf(a, '/from-nan'), ['nan'])
+      t.same(await idsOf(a, '/in-odd'), ['n1', 'nan', 'null'])
+      for (const id of ['nan', 'null']) await a(`DELETE /notes/${id}`)
+    }
+  },
+
   'filters by paths into fields': {
     gap: 'paths into fields',
     run: async (t, { a }) => {
