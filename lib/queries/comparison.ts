@@ -13,7 +13,7 @@ import {
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
 import type { Operand } from './operand.js'
-import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
+import { isUntyped, jsonTexts, requestPath } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** Operators with the column on the left, and the value, cast to the column's type, on the right. */
@@ -54,7 +54,7 @@ export function compileComparison (
   if (value === undefined || context.faults.faults.length > before) return undefined
   const { value: { constant, references }, presence } = value
   if (constant && encoderFor(operator, column)(value.read(noScope)) === unfit) context.faults.add(valuePointer, misfit(operator, column))
-  const condition = operator === 'is' ? compileIs(operand, value) : compileOperator(operator, operand, value, configuration)
+  const condition = operator === 'is' ? compileIs(operand, value) : compileOperator(operator, operand, value, configuration, context)
   return { condition, references, presence }
 }
 
@@ -78,9 +78,10 @@ function compileOperator (
   operator: Exclude<ColumnOperator, 'is'>,
   { column, write }: Operand,
   value: FilterValue,
-  configuration: string
+  configuration: string,
+  { rules }: QueryContext
 ): Condition {
-  if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
+  if (operator === 'contains' && column.type === 'jsonb' && isUntyped(value.value, rules)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
   return (alias, draft) => {
     const left = write(alias)

@@ -9,7 +9,7 @@ import { compileComparison, encodeSearch, searchConfiguration, searchExpectation
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue, takesList } from './filter-value.js'
 import { operandOf } from './operand.js'
-import { isOfUrl, jsonTexts, requestPath, splitList } from './request-value.js'
+import { isUntyped, jsonTexts, requestPath, splitList } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** The id of a document, which is stored outside its fields. */
@@ -59,7 +59,7 @@ export function compileJsonComparison (
     return undefined
   }
   const at: JsonField = (alias, text) => `(${field(alias, text)})`
-  const condition = isOfUrl(value.value) && isTyped(operator)
+  const condition = isUntyped(value.value, context.rules) && isTyped(operator)
     ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
     : conditionOf(operator, at, binderOf(value, operator, filter.column), configuration)
   return { condition, references: value.value.references, presence: value.presence }

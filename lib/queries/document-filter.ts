@@ -14,7 +14,7 @@ import type { QueryContext } from './context.js'
 import { fieldNamesOf, listOf, wordOf } from './document-field.js'
 import { type ComparisonFilter, compileFilterValue, type FilterValue, takesList } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
-import { isOfUrl, jsonTexts, requestPath } from './request-value.js'
+import { isUntyped, jsonTexts, requestPath } from './request-value.js'
 import { noInput } from './sql.js'
 
 /** The filter of one request: null matches nothing, undefined is omitted. */
@@ -111,7 +111,8 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   const value = compileFilterValue(filter, pointer, context)
   if (names === undefined || value === undefined || faults.faults.length > before) return () => null
   references.push(...value.value.references)
-  const compare = comparing(operator, isId ? null : names, value, filter.column)
+  const isOpen = !isId && operator !== 'is' && isUntyped(value.value, context.rules)
+  const compare = comparing(operator, isId ? null : names, value, filter.column, isOpen)
   if (value.value.constant) checkConstant(compare, pointerTo(pointer, 'value'), context)
   const { presence } = value
   return presence === undefined ? compare : (scope) => presence(scope, noInput) ? compare(scope) : undefined
@@ -127,9 +128,9 @@ function checkConstant (compare: Evaluate, pointer: string, { faults }: QueryCon
   }
 }
 
-function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string): Evaluate {
+/** `isOpen`: a string counts as each JSON value that it can represent. */
+function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string, isOpen: boolean): Evaluate {
   const path = requestPath(value.value, `/${name}`)
-  const ofUrl = isOfUrl(value.value) && operator !== 'is' && field !== null
   const make: Make = (operator, value) => ({ kind: 'field', field, operator, value })
   return (scope) => {
     const given = value.read(scope)
@@ -143,7 +144,7 @@ function comparing (operator: Operator, field: FieldNames, value: FilterValue, n
     const items = takesList(operator) ? listOf(given) : [given]
     const values = field === null
       ? idsOf(items, operator, path)
-      : (ofUrl ? items.flatMap((item) => readingsOf(item, operator)) : items).map((item) => valueOf(item, name, path))
+      : (isOpen ? items.flatMap((item) => readingsOf(item, operator)) : items).map((item) => valueOf(item, name, path))
     return comparisonOf(operator, values, make, path)
   }
 }

@@ -1,8 +1,10 @@
 /** Values of requests: errors that point to them, and URL strings whose type neither a column nor a rule of the route determines. */
 import { failure, type TenantryError } from '../errors.js'
+import { isDeclaredText } from '../expressions/declared-fields.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { parseBounded } from '../json/bounds.js'
 import { pointerTo } from '../schema/faults.js'
+import type { RequestRules } from '../schema/route.js'
 import type { ErrorDetail } from '../validation/detail.js'
 
 /** The maximum details in a response, so that a thousand wrong fields do not make it large. */
@@ -25,6 +27,11 @@ export function requestPath ({ references }: CompiledValue, fallback: string): s
 export function isOfUrl ({ references, within }: CompiledValue): boolean {
   return within === undefined && references.length > 0 &&
     references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
+}
+
+/** Whether strings of the value count as each JSON value that they can represent: they come from a URL, and the rules declare no text. */
+export function isUntyped (value: CompiledValue, rules: RequestRules | undefined): boolean {
+  return isOfUrl(value) && !value.references.every((reference) => isDeclaredText(rules, reference))
 }
 
 /** The items of a comma-separated string. Spaces beside a comma are removed; spaces at the ends of the string are kept. */

@@ -27,8 +27,19 @@ const document: TestDocument = {
     {
       method: 'get',
       path: '/declared',
-      request: { query: { ids: { type: 'array', items: { type: 'integer' } }, tags: { type: 'array', items: { type: 'string' } } } },
-      queries: [{ table: 'it', operation: 'select', order, filters: [filter('id', 'in', 'ids'), filter('tags', 'overlaps', 'tags')] }]
+      request: {
+        query: {
+          ids: { type: 'array', items: { type: 'integer' } },
+          tags: { type: 'array', items: { type: 'string' } },
+          extra: { type: 'string' }
+        }
+      },
+      queries: [{
+        table: 'it',
+        operation: 'select',
+        order,
+        filters: [filter('id', 'in', 'ids'), filter('tags', 'overlaps', 'tags'), filter('extra', 'contains', 'extra')]
+      }]
     },
     { method: 'put', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'set', docId: '{{params.id}}' }] },
     {
@@ -52,8 +63,19 @@ const document: TestDocument = {
     {
       method: 'get',
       path: '/docs/declared',
-      request: { query: { min: { type: 'number' } } },
-      firebaseQueries: [{ collection: 'docs', operation: 'query', filters: [filter('n', 'gte', 'min')] }]
+      request: {
+        query: {
+          min: { type: 'number' },
+          zip: { type: 'string' },
+          over: { type: 'string' },
+          list: { type: 'array', items: { type: 'string' } }
+        }
+      },
+      firebaseQueries: [{
+        collection: 'docs',
+        operation: 'query',
+        filters: [filter('n', 'gte', 'min'), filter('zip', 'eq', 'zip'), filter('n', 'gt', 'over'), filter('n', 'in', 'list')]
+      }]
     }
   ]
 }
@@ -100,6 +122,16 @@ test('values of a query string', async (t) => {
     const response = await ask('GET /it?extra=%7Bbad')
     refused(t, response, 400, 'VALIDATION_FAILED')
     t.match(response.body.details, [{ path: '/query/extra', message: /not valid JSON/ }])
+  })
+
+  await t.test('a text that the route declares is only compared as a text', async (t) => {
+    t.strictSame(await ids('/declared?extra=red'), [3, 4])
+    t.strictSame(await ids('/declared?extra=7'), [])
+    t.strictSame(await ids(`/declared?extra=${encodeURIComponent('{"a":1}')}`), [])
+    t.strictSame(await ids('/declared?extra=%7Bbad'), [])
+    t.strictSame(await ids('/docs/declared?zip=12345'), ['d1'])
+    t.strictSame(await ids('/docs/declared?over=6'), ['d3'])
+    t.strictSame(await ids('/docs/declared?list=5,9'), ['d3'], 'the items of a list')
   })
 
   await t.test("a filter of documents compares a query string's text as each type that it can represent", async (t) => {

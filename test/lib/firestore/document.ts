@@ -16,6 +16,15 @@ const docId = '{{params.id}}'
 
 const pages = { collection: 'listed', operation: 'query', pagination: 'cursor' } as const
 
+/** Filters whose value is declared as a text, by the paths of their routes. */
+const ofTexts: Readonly<Record<string, Filters>> = {
+  '/eq-text': [{ column: 'count', value: '{{query.x}}' }],
+  '/neq-text': [{ column: 'count', operator: 'neq', value: '{{query.x}}' }],
+  '/gt-text': [{ column: 'count', operator: 'gt', value: '{{query.x}}' }],
+  '/in-text': [{ column: 'count', operator: 'in', value: '{{query.x}}' }],
+  '/has-text': [{ column: 'tags', operator: 'array-contains', value: '{{query.x}}' }]
+}
+
 /** Routes that list notes by filters, by their paths. */
 export const filtered: Readonly<Record<string, Filters>> = {
   '/eq': [{ column: 'kind', value: '{{query.x}}' }],
@@ -72,6 +81,9 @@ export const documentRoutes: readonly Route[] = [
     ]
   },
   ...Object.entries(filtered).map(([path, filters]) => one('get', path, { operation: 'query', filters, limit: 50 })),
+  ...Object.entries(ofTexts).map(([path, filters]) =>
+    one('get', path, { operation: 'query', filters, limit: 50 }, { request: { query: { x: { type: 'string' } } } })
+  ),
   {
     path: '/copy/:id',
     method: 'post',

@@ -56,6 +56,18 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
+  'compares a declared text as a text only': {
+    async run (t, { a }) {
+      t.same(await idsOf(a, '/eq-text?x=3'), ['n3'])
+      t.same(await idsOf(a, '/neq-text?x=3'), ['n1', 'n2'])
+      t.same(await idsOf(a, '/gt-text?x=2'), ['n3'])
+      t.same(await idsOf(a, '/gt-text?x=29490200001234567890'), ['n3'])
+      t.same(await idsOf(a, '/in-text?x=3,20'), ['n3'])
+      t.same(await idsOf(a, '/has-text?x=7'), [])
+      t.same(await idsOf(a, '/has-text?x=x'), ['n1'])
+    }
+  },
+
   'orders no value by NaN': {
     async run (t, { a }) {
       await a('PUT /notes/nan', { body: { count: { $number: 'NaN' } } })
