@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Kysely } from 'kysely'
-import { type Owner, platformRef } from '../identity/tenant-ref.js'
+import { type Owner, platformRef, startOfLife, type TenantLife } from '../identity/tenant-ref.js'
 import { databaseBusy } from './failures.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -16,11 +16,18 @@ const maxWaitMs = 30_000 // ms to wait for those transactions
  * always exists.
  *
  * @param how `shared`: prevents only the removal of the tenant; `alone`: transactions with this lock run one after the other
+ * @param life false for a later tenant with the id too
  */
-export async function lockTenant (transaction: Kysely<SystemTables>, tenant: Owner, how: 'shared' | 'alone'): Promise<boolean> {
+export async function lockTenant (
+  transaction: Kysely<SystemTables>,
+  tenant: Owner,
+  how: 'shared' | 'alone',
+  life?: TenantLife
+): Promise<boolean> {
   if (tenant === platformRef) return true
   const present = presentTenant(transaction, tenant)
-  return await (how === 'shared' ? present.forKeyShare() : present.forNoKeyUpdate()).executeTakeFirst() !== undefined
+  const found = await (how === 'shared' ? present.forKeyShare() : present.forNoKeyUpdate()).executeTakeFirst()
+  return found !== undefined && (life === undefined || found.created_at.getTime() === startOfLife(life))
 }
 
 /** Whether the tenant exists now, and is not being deleted. */
@@ -50,5 +57,5 @@ async function isLocked (db: Kysely<SystemTables>, tenant: Owner): Promise<boole
 }
 
 function presentTenant (db: Kysely<SystemTables>, tenant: Owner) {
-  return db.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).where('status', '!=', 'deleting')
+  return db.selectFrom('tenantry.tenants').select('created_at').where('id', '=', tenant).where('status', '!=', 'deleting')
 }

@@ -4,10 +4,11 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import { databaseTime } from '../../lib/database/sql.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Page } from '../../lib/http/page.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { lifeOf, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import { requirePresent } from '../sessions/present.js'
@@ -71,7 +72,8 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
      */
     save: ({ tenant: { id: tenant, createdAt }, document, secrets, workflows, claims, actor, guard }: Saving): Promise<number> =>
       events.change({ topic: 'config', tenant }, async (transaction) => {
-        await lockTenantSince(transaction, tenant, createdAt)
+        // Concurrent saves of a tenant wait here.
+        if (!await lockTenant(transaction, tenant, 'alone', lifeOf({ id: tenant, createdAt }))) throw failure('tenantUnknown')
         await requirePresent(transaction, claims, new Date(), providers)
         const current = await versionOf(transaction, tenant)
         guard(current)
@@ -99,13 +101,6 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
         return version
       })
   }
-}
-
-/** Concurrent saves of a tenant wait here. A later tenant with the id has another time of creation. */
-async function lockTenantSince (transaction: SystemTransaction, tenant: Owner, createdAt: Date): Promise<void> {
-  const found = await transaction.selectFrom('tenantry.tenants').select('created_at').where('id', '=', tenant)
-    .where('status', '!=', 'deleting').forUpdate().executeTakeFirst()
-  if (found?.created_at.getTime() !== createdAt.getTime()) throw failure('tenantUnknown')
 }
 
 /** The version in force, 0 without one. */
