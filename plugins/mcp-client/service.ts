@@ -11,6 +11,7 @@ import type { McpServer } from '../../lib/schema/agent.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'
 import { createCounter } from '../metrics/counter.js'
+import { requireSameLife } from '../tenancy/tenant.js'
 import { depthWithin } from '../tools/nesting.js'
 import { modelName, type RemoteTool } from './connection.js'
 import type { Pool } from './pool.js'
@@ -31,10 +32,11 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll: () => failure('toolsBusy', later) })
 
-  /** The present tenant of the id. Rejects with `tenantUnknown` without one. */
-  async function present (tenant: Owner): Promise<TenantLife> {
-    const found = await tenants.get(tenant)
+  /** The present tenant of the id. Rejects with `tenantUnknown` without one, and if its life is not the `expected` one. */
+  async function present (id: Owner, expected?: TenantLife): Promise<TenantLife> {
+    const found = await tenants.get(id)
     if (found === null) throw failure('tenantUnknown')
+    if (expected !== undefined) await requireSameLife(tenants, { id, life: expected })
     return found.life
   }
 
@@ -54,10 +56,9 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   async function listsOf (
     asked: readonly McpServer[],
     tenant: Owner,
+    life: TenantLife,
     signal: AbortSignal
   ): Promise<Array<readonly [McpServer, ReadonlyMap<string, RemoteTool>]>> {
-    if (asked.length === 0) return []
-    const life = await present(tenant)
     return await places.run(
       tenant,
       () => Promise.all(asked.map(async (server) => [server, await knownTools(server, life, signal)] as const))
@@ -65,7 +66,8 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   }
 
   async function allTools (tenant: Owner, signal: AbortSignal): Promise<ServerTool[]> {
-    const lists = await listsOf(servers, tenant, signal)
+    if (servers.length === 0) return []
+    const lists = await listsOf(servers, tenant, await present(tenant), signal)
     return lists.flatMap(([server, tools]) =>
       Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema }))
     )
@@ -87,12 +89,12 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
       return (await allTools(tenant.id, signal)).map(({ server, name }) => `${server}.${name}`)
     },
 
-    async execute ({ tenant, actor, server: serverName, tool: toolName, args, depth, signal }) {
+    async execute ({ tenant, life, actor, server: serverName, tool: toolName, args, depth, signal }) {
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
       const inner = depthWithin({ toolDepth: depth })
       return await places.run(tenant, async () =>
-        await pool.use(server, await present(tenant), signal, async (connection) => {
+        await pool.use(server, await present(tenant, life), signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
           if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
           const given = await inTurnOf(tenant, () => checked(tool, args))
@@ -118,7 +120,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
     async resolve (names, request) {
       const { tenant, toolDepth: depth, signal } = request
       if (tenant === null || tenant === undefined) return new Map()
-      return await service.toolsFor(names, { tenant: tenant.id, actor: actorOf(request), depth, signal })
+      return await service.toolsFor(names, { tenant: tenant.id, life: tenant.life, actor: actorOf(request), depth, signal })
     },
 
     async toolsFor (names, user) {
@@ -128,23 +130,25 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
         const server = byName.get(serverName)
         return server === undefined || !name.includes('.') ? [] : [{ name, server, tool: name.slice(serverName.length + 1) }]
       })
+      if (wanted.length === 0) return found
       const asked = [...new Set(wanted.map(({ server }) => server))]
-      const lists = new Map(await listsOf(asked, user.tenant, user.signal))
+      const life = await present(user.tenant, user.life)
+      const lists = new Map(await listsOf(asked, user.tenant, life, user.signal))
       for (const { name, server, tool: toolName } of wanted) {
         const tool = lists.get(server)?.get(toolName)
-        if (tool !== undefined) found.set(name, modelToolOf(server.name, tool, user))
+        if (tool !== undefined) found.set(name, modelToolOf(server.name, tool, { ...user, life }))
       }
       return found
     }
   }
 
-  function modelToolOf (server: string, { name, description, inputSchema }: RemoteTool, { tenant, actor, depth }: ToolUser): ModelTool {
+  function modelToolOf (server: string, { name, description, inputSchema }: RemoteTool, { signal: _signal, ...user }: ToolUser): ModelTool {
     return {
       name: modelName(server, name),
       description,
       inputSchema,
       async run (args, signal) {
-        const { content, isError, structuredContent } = await service.execute({ tenant, actor, server, tool: name, args, depth, signal })
+        const { content, isError, structuredContent } = await service.execute({ ...user, server, tool: name, args, signal })
         // Models cannot read other content here, such as images.
         const texts = content.flatMap((part) => isRecord(part) && typeof part['text'] === 'string' ? [part['text']] : [])
         if (isError) throw failure('toolFailed', { message: texts.join('\n').slice(0, 1000) })

@@ -1,7 +1,7 @@
 /** Tools of other MCP servers. */
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../../lib/identity/tenant-ref.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 
 export type ServerStatus = 'up' | 'down' | 'idle'
@@ -26,6 +26,8 @@ export interface ServerTool {
 export interface Execution {
   /** Never empty. */
   readonly tenant: Owner
+  /** As the caller found the tenant: a later tenant with its id gets `tenantUnknown`. Default: the present tenant. */
+  readonly life?: TenantLife | undefined
   readonly actor: Actor
   readonly server: string
   readonly tool: string
@@ -43,7 +45,7 @@ export interface ToolResult {
 }
 
 /** The caller of tools. */
-export interface ToolUser extends Pick<Execution, 'tenant' | 'actor' | 'depth'> {
+export interface ToolUser extends Pick<Execution, 'tenant' | 'life' | 'actor' | 'depth'> {
   /** Ends the wait for the lists of tools. */
   readonly signal: AbortSignal
 }
@@ -57,7 +59,7 @@ export interface McpServers extends ToolSource {
   names(caller: Pick<FastifyRequest, 'tenant' | 'signal'>): Promise<string[]>
   /** The tools with the given names (`server.tool`), for callers without a request. Omits unknown names. */
   toolsFor(names: readonly string[], user: ToolUser): Promise<ReadonlyMap<string, ModelTool>>
-  /** Rejects with `notFound`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */
+  /** Rejects with `notFound`, `tenantUnknown`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */
   execute(execution: Execution): Promise<ToolResult>
 }
 

@@ -11,6 +11,7 @@ import type { ResponseFormat } from '../../lib/models/response-format.js'
 import type { Received } from '../../lib/models/round.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
+import { requireSameLife } from '../tenancy/tenant.js'
 import type { Payer } from './charges.js'
 import { ChatRound, type TimeBound } from './chat-round.js'
 import { type ChatParts, prepareCall, type PreparedCall } from './prepared-call.js'
@@ -57,6 +58,8 @@ interface OpenCall {
   readonly signal: AbortSignal
   readonly apiKey: string
   readonly images: HeldImages
+  /** Rejects with `tenantUnknown` if the tenant was deleted since the start of the call. */
+  requireTenant(): Promise<void>
   /** Whether a request of the call was charged. */
   isCharged: boolean
   /** Ends the call, which does not count if nothing was charged. */
@@ -64,7 +67,12 @@ interface OpenCall {
 }
 
 /** Counts the call, and takes its slot. */
-async function openCall ({ keys, charges, calls, images: memory }: ChatParts, payer: Payer, callerSignal: AbortSignal): Promise<OpenCall> {
+async function openCall (
+  { keys, charges, calls, images: memory, tenants }: ChatParts,
+  payer: Payer,
+  callerSignal: AbortSignal
+): Promise<OpenCall> {
+  const tenant = await tenants.get(payer.tenant)
   const apiKey = await keys.of(payer.tenant)
   const count = await charges.count(payer)
   const slot = await calls.begin(payer.tenant, callerSignal).catch(async (error: unknown) => {
@@ -77,6 +85,9 @@ async function openCall ({ keys, charges, calls, images: memory }: ChatParts, pa
     apiKey,
     images,
     isCharged: false,
+    async requireTenant () {
+      if (tenant !== null) await requireSameLife(tenants, tenant)
+    },
     async end () {
       images.release()
       if (!open.isCharged) await count.give()
@@ -123,6 +134,7 @@ async function * runRounds (parts: ChatParts, call: ChatCall, prepared: Prepared
       return
     }
     const results = await runTools(received.calls, call.tools ?? [], room, signal)
+    await open.requireTenant()
     prompt.push({ role: 'assistant', content: received.parts }, { role: 'tool', content: results.map(({ part }) => part) })
     promptTokens += results.reduce((sum, { tokens }) => sum + tokens, 0)
     for (const { outcome } of results) {

@@ -40,6 +40,7 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
       settings,
       models: list,
       images: createImageMemory(),
+      tenants: app.tenants,
       provider: await loadProvider(llm.provider, llm.baseUrl, connections.fetch),
       keys: createKeys(llm.apiKey, secrets)
     })

@@ -1,7 +1,8 @@
 /** A tenant, in the database and for requests. */
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure } from '../../lib/errors.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
-import type { TenantId } from '../../lib/identity/tenant-ref.js'
+import type { TenantId, TenantLife } from '../../lib/identity/tenant-ref.js'
 
 /** `deleting`: its data is being removed, or was until the server stopped. */
 export type TenantStatus = 'active' | 'suspended' | 'deleting'
@@ -35,4 +36,22 @@ export interface TenantLookup {
 export function requireActive ({ status }: TenantRecord, { byPlatform = false } = {}): void {
   if (status === 'suspended' && !byPlatform) throw failure('tenantSuspended')
   if (status === 'deleting') throw failure('tenantSuspended', { message: 'The tenant is being deleted' })
+}
+
+/** `app.tenants`, for one tenant. */
+export interface FindsTenants {
+  get(id: string): Tenant | null | Promise<Tenant | null>
+}
+
+/**
+ * For long work, before it reads or writes data of its tenant. Throws, or rejects with, `tenantUnknown` if the tenant was deleted, even if
+ * a later tenant has its id. Synchronous if the tenant is cached.
+ */
+export function requireSameLife (
+  tenants: FindsTenants,
+  { id, life }: { readonly id: string, readonly life: TenantLife }
+): void | Promise<void> {
+  return whenKnown(tenants.get(id), (found) => {
+    if (found?.life !== life || found.status === 'deleting') throw failure('tenantUnknown')
+  })
 }

@@ -34,7 +34,7 @@ export type ToolsOptions = Record<never, never>
 export default definePlugin<ToolsOptions>({
   name: 'tools',
   dependencies: ['auth'],
-  optional: ['database', 'metrics', 'rate-limit', 'responses', 'tenant-config'],
+  optional: ['database', 'metrics', 'rate-limit', 'responses', 'tenancy', 'tenant-config'],
   observesRoutes: true,
   options: {},
   setup (app) {

@@ -6,6 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { optional } from '../../lib/plugin/define.js'
 import { inTurn, unrefused } from '../../lib/runtime/computing.js'
+import { requireSameLife } from '../tenancy/tenant.js'
 import { type CallBounds, CallReply, CallRequest, headersOf } from './call-request.js'
 import { requestOf, type ToolRequest } from './input.js'
 import { LocalRequest, LocalResponse } from './local-request.js'
@@ -22,11 +23,15 @@ export type RunTool = (tool: CompiledTool, input: unknown, caller: ToolCaller, c
 export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   const direct = createDirectCall(app)
   const throughRouter = createRouterCall(app, nesting)
+  const tenantsOf = optional(app, 'tenants')
   return async (tool, input, caller, { signal, response, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
     signal?.throwIfAborted()
     const make = () => requestOf(tool, input)
     // The input may be as long as the request that contains it.
     const request = isLongRequest(caller.headers) ? await inTurn({ worker: caller, length: 0, turns: unrefused }, make) : make()
+    // The caller may have waited, for a model for example.
+    const [tenants, { tenant }] = [tenantsOf(), caller]
+    if (tenants !== null && tenant !== null) await requireSameLife(tenants, tenant)
     signal?.throwIfAborted()
     if (response?.destroyed === true) throw callerLeft()
     const depth = depthWithin(caller)

@@ -1,4 +1,4 @@
-/** A tenant whose deletion and creation a server has missed. */
+/** Tenants that end, and later tenants with their ids. */
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 
@@ -14,4 +14,10 @@ export async function missSuccession (app: FastifyInstance, id: string): Promise
   await sql`select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'`
     .execute(app.db)
   await missed
+}
+
+/** Deletes the tenant, and creates a later one with the same id. */
+export async function replaceTenant (app: FastifyInstance, id: string): Promise<void> {
+  await app.tenants.delete(id)
+  await app.tenants.create({ id, name: 'Later' })
 }

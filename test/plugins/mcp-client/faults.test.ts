@@ -7,7 +7,7 @@ import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { refuseAudit } from '../../helpers/refused-audit.js'
-import { missSuccession } from '../../helpers/succession.js'
+import { missSuccession, replaceTenant } from '../../helpers/succession.js'
 import { until as untilTrue } from '../../helpers/until.js'
 import { faulty, isAlive, open, until } from './app.js'
 
@@ -120,6 +120,15 @@ test('the processes of a tenant end with it, and a later tenant with its id gets
   await untilTrue('the processes end', () => !pids.some(isAlive))
   await app.tenants.create({ id: 'acme', name: 'Another' })
   t.same([await run('acme', 'add'), await run('globex', 'add')], ['1', '2'])
+})
+
+test('a tool of a server that was found for a tenant is not called for a later tenant with its id', async (t) => {
+  const { app } = await open(t, [faulty])
+  const [run, { signal }] = [caller(app), new AbortController()]
+  const found = await app.mcpServers.toolsFor(['faulty.add'], { tenant: tenantRef('acme'), actor: noActor, depth: 0, signal })
+  await replaceTenant(app, 'acme')
+  await t.rejects(found.get('faulty.add')?.run({}, signal), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  t.equal(await run('acme', 'add'), '1', 'the process of the later tenant has no earlier call')
 })
 
 test('garbage between messages is skipped, and a huge message fails only its own call', async (t) => {
