@@ -33,7 +33,8 @@ export function servingOf (
   const { engine } = app
   const [secrets, cache, limits] = [optional(app, 'secrets')(), optional(app, 'cache')(), optional(app, 'resourceLimits')()]
   const integrations = optional(app, 'integrations')
-  const workflowServing = { engine, cache, limits, integrations, workflows: optional(app, 'workflows')() }
+  const [tenants, workflows] = [optional(app, 'tenants')(), optional(app, 'workflows')()]
+  const workflowServing = { engine, tenants, cache, limits, integrations, workflows }
   const warned = createWarned()
   return {
     engine,

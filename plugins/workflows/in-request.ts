@@ -24,6 +24,7 @@ import { readingOf, refuse } from '../../lib/tenant-document/read.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
 import type { Integrations } from '../integrations/integrations.js'
 import { limitedUser } from '../resource-limits/service.js'
+import { type FindsTenants, requireSameLife } from '../tenancy/tenant.js'
 import { SyncJournal } from './journal.js'
 import { runWorkflow, type WorkflowResult } from './runner.js'
 import { definitionText } from './serialization.js'
@@ -31,6 +32,8 @@ import { asRun, type WorkflowRuns } from './service.js'
 
 export interface InRequestParts {
   readonly engine: Engine
+  /** null without the plugin: then no request has a tenant. */
+  readonly tenants: FindsTenants | null
   readonly cache: CacheStore | null
   /** null without the plugin: then no workflow calls services. */
   readonly integrations: () => Integrations | null
@@ -53,9 +56,10 @@ export async function runInRequest (
   workflow: CompiledWorkflow,
   scope: Scope,
   { request, reply, placeOf, claim, compiledBytes = 0 }: StartInRequest,
-  { engine, cache, integrations, workflows }: InRequestParts
+  { engine, tenants, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
-  const tenant = scope.tenant?.id ?? noTenant
+  const own = scope.tenant
+  const tenant = own?.id ?? noTenant
   const journal = new SyncJournal(workflow.timed, engine, { tenant }, claim)
   const held = engine.resultMemory.hold(tenant)
   held.text(runBytes + compiledBytes)
@@ -70,6 +74,7 @@ export async function runInRequest (
       held,
       caller: workflows?.callers.within(request, journal.runId),
       signal: workflow.waits ? leftOf(reply) : never,
+      requireTenant: tenants === null || own === null ? undefined : () => requireSameLife(tenants, own),
       log: request.log,
       placeOf,
       timeoutMs: maxSyncMs
@@ -100,8 +105,8 @@ export function createInRequest (app: FastifyInstance) {
     const tenant = tenantOrPlatform(request.tenant)
     const secrets = await useSecrets({ secrets: secretsOf(), warned }, tenant, workflow, request.log)
     const compiledBytes = isOwn ? definitionText(workflow).length * compiledSize : 0
-    const { engine, workflows } = app
-    const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }
+    const { engine, tenants, workflows } = app
+    const parts: InRequestParts = { engine, tenants, cache: cacheOf(), integrations: integrationsOf, workflows }
     const webhooks = webhooksOf()
     const claim = request.idempotency ?? undefined
     return await asRun(limitsOf(), limitedUser(request), async () => {

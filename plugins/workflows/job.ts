@@ -104,7 +104,7 @@ export function createRunJob ({ app, store, documents, steps, callers }: RunPart
         integrations: integrationsOf(),
         steps,
         held,
-        caller: workflow.usesTools ? callers.stored(caller ?? noCaller(id), { id: run.id, tenant: id, log }) : undefined,
+        caller: workflow.usesTools ? callers.stored(caller ?? noCaller(id), { id: run.id, tenant, log }) : undefined,
         signal,
         log,
         stepMs,

@@ -3,12 +3,12 @@ import { hash } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
-import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { StepCall } from '../../lib/workflows/service-steps.js'
 import type { Credential } from '../auth/credentials.js'
-import { requireActive } from '../tenancy/tenant.js'
+import { requireActive, requireSameLife } from '../tenancy/tenant.js'
 import { contextHeadersOf } from '../tools/call-request.js'
 import type { ToolCaller } from '../tools/types.js'
 
@@ -25,7 +25,8 @@ export type RunCaller = Pick<StepCall, 'toolDepth' | 'routeTools'>
 
 export interface OwnRun {
   readonly id: string
-  readonly tenant: Owner
+  /** The tenant at the start; null for the platform. */
+  readonly tenant: ScopeTenant | null
   readonly log: FastifyBaseLogger
 }
 
@@ -49,10 +50,15 @@ export function createRunCallers (app: FastifyInstance) {
   }
 
   /** The tenant of the run, as a request of the caller would enter it now. */
-  async function tenantNow ({ headers, ip }: StoredCaller, caller: ToolCaller['auth'], id: Owner): Promise<ScopeTenant | null> {
-    if (id === platformRef) return null
+  async function tenantNow (
+    { headers, ip }: StoredCaller,
+    caller: ToolCaller['auth'],
+    own: OwnRun['tenant']
+  ): Promise<ScopeTenant | null> {
+    if (own === null) return null
+    await requireSameLife(tenants, own)
     if (caller !== null) return await tenancy.admit({ headers, ip, auth: caller }, caller)
-    const tenant = await tenants.get(id)
+    const tenant = await tenants.get(own.id)
     if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant
@@ -84,8 +90,8 @@ export function createRunCallers (app: FastifyInstance) {
     store,
     stored: (caller: StoredCaller, run: OwnRun): RunCaller => callerOf(async () => caller, run, caller.toolDepth),
     within (request: RouteCall, id: string): RunCaller {
-      const run = { id, tenant: tenantOrPlatform(request.tenant), log: request.log }
-      return callerOf(() => store(request), run, request.toolDepth ?? 0)
+      const { tenant, log, toolDepth = 0 } = request
+      return callerOf(() => store(request), { id, tenant, log }, toolDepth)
     }
   }
 }

@@ -23,6 +23,8 @@ export interface RunContext {
   readonly caller?: RunCaller | undefined
   /** Aborts, with the error that ends the run, when no caller waits for the run any longer. */
   readonly signal: AbortSignal
+  /** Called before each step. Throws, or rejects with, `tenantUnknown` if the tenant was deleted. Default: the journal checks it. */
+  readonly requireTenant?: (() => void | Promise<void>) | undefined
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. Default: the places within the workflow. */
   readonly placeOf?: PlaceOf | undefined

@@ -2,6 +2,7 @@
  * Runs the steps of a workflow: in order, with conditions, attempts, switches and parallel groups. The journal decides what is
  * stored, so that runs within a request and durable runs share this code.
  */
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
@@ -34,7 +35,7 @@ export interface WorkflowResult {
 
 /**
  * Runs the workflow and resolves with its result. Rejects with the error of the failed step, with the journal's `Interrupted`,
- * with `databaseUnavailable`, or with the signal's reason; no step runs after that.
+ * with `databaseUnavailable`, `tenantUnknown`, or with the signal's reason; no step runs after that.
  */
 export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, host: RunContext): Promise<WorkflowResult> {
   const run = new Run(workflow, scope, host)
@@ -191,7 +192,7 @@ class Run {
   /** Throws errors that do not belong to a step: they end the whole run. */
   #refuseEnd (error: unknown): void {
     this.#host.signal.throwIfAborted()
-    if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
+    if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable') || isFailure(error, 'tenantUnknown')) throw error
   }
 
   #isFinal ({ kind }: CompiledStep, error: unknown): boolean {
@@ -209,7 +210,7 @@ class Run {
   }
 
   async #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
-    return await this.#inTurn(0, () => this.#begin(step, around, turn))
+    return await this.#inTurn(0, () => whenKnown(this.#host.requireTenant?.(), () => this.#begin(step, around, turn)))
   }
 
   #begin (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
