@@ -12,6 +12,7 @@ import type {
   DocumentPage,
   DocumentText,
   Nearest,
+  PutOptions,
   StaleDocument,
   StoredDocument,
   VectorDocument,
@@ -52,9 +53,9 @@ export function createDocumentRecords (
       tenant: Owner,
       { id, version, contentType, metadata, chunks }: VectorDocument,
       at: Date,
-      only?: string
+      { version: only, life }: Pick<PutOptions, 'version' | 'life'>
     ): Promise<{ readonly version: string | null } | null> {
-      if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+      if (!await lockTenant(writer, tenant, 'shared', life)) throw failure('tenantUnknown')
       const row = { version, content_type: contentType, metadata: stringifyJson(metadata), chunks: chunks.length, ...space }
       const added = only === undefined && await writer.insertInto(documents).values({ tenant_id: tenant, id, ...row, created_at: at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'id']).doNothing()).returning('id').executeTakeFirst() !== undefined

@@ -50,7 +50,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
   return {
     name: index.name,
 
-    async put (tenant, input, { also, version: only } = {}) {
+    async put (tenant, input, { also, ...of } = {}) {
       const document = { ...input, version: randomUUID() }
       const { id, version } = document
       const dueAt = new Date(now() + uploadMs)
@@ -62,7 +62,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
       }
       const at = new Date(now())
       const writing = dbFor(tenant).transaction().execute(async (transaction) => {
-        const replaced = await records.write(transaction, tenant, document, at, only)
+        const replaced = await records.write(transaction, tenant, document, at, of)
         if (replaced === null) return null
         if (index.external) {
           // The sweep may have removed the vectors of an upload that took too long.

@@ -5,7 +5,7 @@
  */
 import type { SystemTransaction } from '../database/system-tables.js'
 import type { Page } from '../http/page.js'
-import type { Owner } from '../identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../identity/tenant-ref.js'
 import type { Exact } from '../json/exact-number.js'
 import type { Agent } from '../schema/agent.js'
 
@@ -72,10 +72,12 @@ export interface ChunkMatch {
 /** Writes in the transaction that changes the documents, for example an entry of the audit log. */
 export type AlsoWrite = (transaction: SystemTransaction, isNew: boolean) => Promise<void>
 
-interface PutOptions {
+export interface PutOptions {
   readonly also?: AlsoWrite | undefined
   /** Replaces this version only. */
   readonly version?: string | undefined
+  /** The life of the tenant in which the work began. Rejects with `tenantUnknown` if a later tenant has its id. Default: any. */
+  readonly life?: TenantLife | undefined
 }
 
 /** A document with vectors of another model, or in another store. */

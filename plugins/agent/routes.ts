@@ -19,7 +19,7 @@ import { actorOf } from '../auth/actor.js'
 import { ownProvider, providerOf } from '../auth/providers/claims.js'
 import { sendEvents } from '../models/event-stream.js'
 import { limitedUser } from '../resource-limits/service.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { AgentHealth, ChatBody, ChatResponse, type Citation, ConversationList, ConversationWithMessages } from './schemas.js'
 import type { AgentService } from './service.js'
 import type { AgentEvent, ConversationOwner } from './types.js'
@@ -118,7 +118,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
 
 /** Throws `tenantRequired`, and `badRequest` for a user id that the database cannot store. */
 function ownerOf (request: FastifyRequest): ConversationOwner {
-  const tenant = tenantOf(request)
+  const { id: tenant, life } = requiredTenant(request)
   const caller = callerOf(request)
   if (!isUserId(caller.sub)) {
     throw failure('badRequest', {
@@ -126,7 +126,7 @@ function ownerOf (request: FastifyRequest): ConversationOwner {
     })
   }
   const ofLogin = caller.tenant_id === tenant && providerOf(caller) === ownProvider && isOfLogin(caller)
-  return { tenant, user: caller.sub, platform: isPlatformAdmin(caller), ofLogin }
+  return { tenant, life, user: caller.sub, platform: isPlatformAdmin(caller), ofLogin }
 }
 
 async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatResponse>> {

@@ -11,6 +11,7 @@ import type { ChatResult, ModelTool, ModelUsage, ModelUser } from '../../lib/mod
 import { optional } from '../../lib/plugin/define.js'
 import type { Chat } from '../../lib/schema/agent.js'
 import { actorOf } from '../auth/actor.js'
+import { requireSameLife } from '../tenancy/tenant.js'
 import { promptOf } from './prompt.js'
 import { createConversationStore } from './store.js'
 import type { AgentEvent, ConversationOwner, Excerpt } from './types.js'
@@ -58,14 +59,14 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
   const [embeddings, tools, servers] = [optional(app, 'embeddings'), optional(app, 'tools'), optional(app, 'mcpServers')]
 
   /** The tools of the document, or else all tools of the caller. */
-  async function chatTools ({ owner: { tenant }, request }: ChatInput, signal: AbortSignal): Promise<ModelTool[]> {
+  async function chatTools ({ owner: { tenant, life }, request }: ChatInput, signal: AbortSignal): Promise<ModelTool[]> {
     const [ofRoutes, ofServers] = [tools(), servers()]
     const names = settings.tools ?? [
       ...(await ofRoutes?.listed(request) ?? []).map(({ name }) => name),
       ...await ofServers?.names({ tenant: request.tenant, signal }) ?? []
     ]
     const offered = names.slice(0, maxTools)
-    const user = { tenant, actor: actorOf(request), depth: request.toolDepth, signal }
+    const user = { tenant, life, actor: actorOf(request), depth: request.toolDepth, signal }
     // A route's tool has precedence. Names for models have no dot.
     return limitedTools([
       ...(await ofRoutes?.resolve(offered, request))?.values() ?? [],
@@ -75,9 +76,11 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
 
   /** Chunks of documents that match the message, best first. */
   async function search (
-    { owner: { tenant }, user, message }: ChatInput,
+    { owner: { tenant, life }, user, message }: ChatInput,
     signal: AbortSignal
   ): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage }> {
+    // The lists of tools may have taken long.
+    await requireSameLife(app.tenants, { id: tenant, life })
     const search = { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' } as const
     const found = await embeddings()?.search(tenant, search, { user, signal })
     return { excerpts: found?.results ?? [], usage: found?.usage ?? noUsage }

@@ -3,6 +3,7 @@ import { type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely'
 import { type IdempotencyClaim, markClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
@@ -51,10 +52,11 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
       return rows.reverse().map((message) => ({ ...message, citations: message.citations ?? [] }))
     },
 
-    /** Adds the messages. Returns false if the conversation, its user or the tenant was deleted meanwhile. */
+    /** Adds the messages. Returns false if the conversation or its user was deleted meanwhile. Rejects with `tenantUnknown`. */
     async add (owner: ConversationOwner, turn: Turn, claim?: IdempotencyClaim): Promise<boolean> {
       return await dbFor(owner.tenant).transaction().execute(async (writer) => {
-        if (!await lockTenant(writer, owner.tenant, 'shared') || !await lockUser(writer, owner)) return false
+        if (!await lockTenant(writer, owner.tenant, 'shared', owner.life)) throw failure('tenantUnknown')
+        if (!await lockUser(writer, owner)) return false
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
         if (turn.title !== null) {
           await insert(writer, owner, turn, turn.title)

@@ -1,5 +1,5 @@
 /** Conversations of users with a language model. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../../lib/identity/tenant-ref.js'
 import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { Citation } from './schemas.js'
 
@@ -11,6 +11,8 @@ export interface Excerpt extends Citation {
 /** A user of a tenant, or a user of the platform who acts for the tenant. */
 export interface ConversationOwner {
   readonly tenant: Owner
+  /** As the request found the tenant. */
+  readonly life: TenantLife
   /** The `sub`. */
   readonly user: string
   readonly platform: boolean

@@ -62,7 +62,7 @@ export default definePlugin<EmbeddingsOptions>({
     if (!reindex) await refuseStale(store, space)
 
     const files = optional(app, 'files')
-    const service = createEmbeddings({ models, space, store, reader: createReader({ models, files }), now })
+    const service = createEmbeddings({ models, space, store, reader: createReader({ models, files }), tenants, now })
     const batches = createBatches({ db, dbFor: (tenant) => engine.kyselyFor(tenant), queue, service, now })
     const batchOptions = {
       retryLimit: 20,

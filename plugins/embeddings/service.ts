@@ -9,6 +9,7 @@ import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
 import type { AlsoWrite, Chunk, ChunkMatch, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
+import { type FindsTenants, requireSameLife, type Tenant } from '../tenancy/tenant.js'
 import type { DocumentReader } from './reader.js'
 import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
 
@@ -24,6 +25,7 @@ export interface EmbeddingsParts {
   readonly space: VectorSpace
   readonly store: VectorStore
   readonly reader: DocumentReader
+  readonly tenants: FindsTenants
   /** Milliseconds since 1970. */
   readonly now: () => number
 }
@@ -36,13 +38,22 @@ export interface EmbeddingsService extends Embeddings {
   close(): Promise<void>
 }
 
-export function createEmbeddings ({ models, space, store, reader, now }: EmbeddingsParts): EmbeddingsService {
+export function createEmbeddings ({ models, space, store, reader, tenants, now }: EmbeddingsParts): EmbeddingsService {
   const busy = () => failure('documentsBusy', retryIn(retryAfter))
   const limiter = createTenantLimiter({
     maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
   })
 
+  /** The present tenant of the id. */
+  async function present (id: Owner): Promise<Tenant> {
+    const tenant = await tenants.get(id)
+    if (tenant === null) throw failure('tenantUnknown')
+    return tenant
+  }
+
+  /** Rejects with `tenantUnknown` if the tenant was deleted while the model embedded the texts. */
   async function embed (tenant: Owner, texts: readonly string[], { user, signal }: EmbeddingCall) {
+    const before = await present(tenant)
     const embeddings: (readonly number[])[] = []
     let usage = noUsage
     for (let start = 0; start < texts.length; start += textsPerCall) {
@@ -51,6 +62,7 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
         if (start > 0) markCharged(error)
         throw error
       })
+      await afterCharge(async () => requireSameLife(tenants, before))
       embeddings.push(...embedded.embeddings)
       usage = addUsage(usage, embedded.usage)
     }
@@ -72,10 +84,12 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
 
   async function putWith (tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
     const { id = randomUUID(), contentType, metadata = {} } = document
+    const { life } = await present(tenant)
     return await limiter.run(tenant, async () => {
       const contents = await reader.read(tenant, document, call.signal)
       const { chunks, usage } = await embedChunks(tenant, contents, call)
-      const outcome = await afterCharge(store.put(tenant, { id, contentType, metadata, chunks }, {
+      const outcome = await afterCharge(() => store.put(tenant, { id, contentType, metadata, chunks }, {
+        life,
         also: async (transaction, isNew) => {
           await also?.(transaction, isNew)
           await writeAudit(
@@ -102,9 +116,11 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
       const text = storable(query)
       if (mode === 'text') return { results: await store.byText(tenant, text, { limit, threshold, filter }), usage: noUsage }
       const { embeddings: [vector = []], usage } = await embed(tenant, [text], call)
-      if (mode === 'vector') return { results: await afterCharge(store.byVector(tenant, vector, { limit, threshold, filter })), usage }
+      if (mode === 'vector') {
+        return { results: await afterCharge(() => store.byVector(tenant, vector, { limit, threshold, filter })), usage }
+      }
       const most = Math.max(limit, candidates)
-      const lists = await afterCharge(Promise.all([
+      const lists = await afterCharge(() => Promise.all([
         store.byVector(tenant, vector, { limit: most, threshold, filter }),
         store.byText(tenant, text, { limit: most, filter })
       ]))
@@ -133,9 +149,9 @@ export function createEmbeddings ({ models, space, store, reader, now }: Embeddi
 }
 
 /** A retry would be charged again. */
-async function afterCharge<Result> (work: Promise<Result>): Promise<Result> {
+async function afterCharge<Result> (work: () => Promise<Result>): Promise<Result> {
   try {
-    return await work
+    return await work()
   } catch (error) {
     markCharged(error)
     throw error

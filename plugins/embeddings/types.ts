@@ -1,4 +1,7 @@
-/** The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. */
+/**
+ * The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. Methods that embed texts reject with
+ * `tenantUnknown` if the tenant does not exist, or is deleted meanwhile.
+ */
 import type { Actor } from '../../lib/database/audit.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { ChunkMatch, DocumentPage, FilterValue, StoredDocument } from '../../lib/vectors/types.js'
