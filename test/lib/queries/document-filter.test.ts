@@ -87,7 +87,7 @@ test('`in` compares with null and NaN on their own: a list of Firestore never ma
 
 test('null and NaN in an array are refused, since Firestore does not find them', async (t) => {
   for (const [operator, x] of [['array-contains', nan], ['array-contains-any', [null]], ['overlaps', [1, nan]]] as const) {
-    t.throws(() => withBody(operator, x), { extras: { details: [{ path: '/body/x', message: /null or NaN/ }] } }, operator)
+    t.throws(() => withBody(operator, x), { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/x', message: /null or NaN/ }] } }, operator)
     const query: DocumentQuery = { collection: 'notes', operation: 'query', filters: [{ column: 'a', operator, value: x }] }
     t.match(documentFaultsOf(query, { firestore }), [/^\/q\/filters\/0\/value: .*null or NaN/], operator)
   }
