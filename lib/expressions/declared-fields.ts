@@ -6,13 +6,13 @@ import type { Reference } from './types.js'
 /** Query parameters that the server itself may declare. */
 const ownParameters = ['limit', 'offset', 'cursor', 'hard']
 
-/** Whether the rules declare the value as a text of the path or of the query string, or as a list of texts. */
-export function isDeclaredText (rules: RequestRules | undefined, { source, path }: Pick<Reference, 'source' | 'path'>): boolean {
+/** The type that the rules declare for a value of the path or of the query string; for a list, that of its items. */
+export function declaredType (rules: RequestRules | undefined, { source, path }: Pick<Reference, 'source' | 'path'>): Field['type'] {
   const [name] = path
-  if ((source !== 'params' && source !== 'query') || typeof name !== 'string' || path.length > 1) return false
+  if ((source !== 'params' && source !== 'query') || typeof name !== 'string' || path.length > 1) return undefined
   const fields: Readonly<Record<string, Field>> = rules?.[source] ?? {}
   const field = Object.hasOwn(fields, name) ? fields[name] : undefined
-  return (field?.type === 'array' ? field.items : field)?.type === 'string'
+  return (field?.type === 'array' ? field.items : field)?.type
 }
 
 /** The reason why no accepted request has the path. */

@@ -64,7 +64,7 @@ export function translate (error: unknown): unknown {
     case invalidArgument:
       return failure('invalidValue', {
         message:
-          'Firestore rejected the query or its values: a document can have at most 1 MiB, and a string used in filters at most 1,500 bytes',
+          'Firestore rejected the query or its values: it limits combinations of filters (several values, `neq`, arrays), a document to 1 MiB, and a string used in filters to 1,500 bytes',
         cause: error
       })
     case failedPrecondition:

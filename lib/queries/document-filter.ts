@@ -1,4 +1,5 @@
 /** Filters of documents for Firestore. They mean the same as on the SQL database; filters that Firestore cannot express are faults. */
+import { declaredType } from '../expressions/declared-fields.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { isPathSegment, isReserved } from '../firestore/paths.js'
@@ -11,6 +12,7 @@ import type { Filter, Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import { symbols } from './comparison.js'
 import type { QueryContext } from './context.js'
+import { combinationFault, combinationsOf } from './document-combinations.js'
 import { fieldNamesOf, listOf, wordOf } from './document-field.js'
 import { type ComparisonFilter, compileFilterValue, type FilterValue, takesList } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
@@ -20,8 +22,25 @@ import { noInput } from './sql.js'
 /** The filter of one request: null matches nothing, undefined is omitted. */
 type EvaluatedFilter = DocumentFilter | null | undefined
 type Evaluate = (scope: Scope) => EvaluatedFilter
-/** A filter of one field. */
+/** A filter of the field. */
 type Make = (operator: FilterOperator, value: unknown) => DocumentFilter
+
+interface CompiledFilter {
+  readonly evaluate: Evaluate
+  /** The filter of a request that gives each required value, and only one of it; undefined if such a request can omit the filter. */
+  readonly least: DocumentFilter | undefined
+  /** No request leaves `least` without a value. */
+  readonly certain: boolean
+}
+
+/** Collected from all filters of a query. */
+interface Found {
+  readonly references: Reference[]
+  /** Pointers to values of `neq` that can be several. */
+  readonly negated: string[]
+  /** A filter is an `or`, or compares with a list. */
+  alternatives: boolean
+}
 
 interface FirestoreFilters {
   /** null if nothing can match. */
@@ -43,30 +62,55 @@ const unsupported: Partial<Record<Operator, string>> = {
 
 /** Compiles filters; those at the top level are combined with AND. */
 export function compileFirestoreFilters (filters: readonly Filter[], pointer: string, context: QueryContext): FirestoreFilters {
-  const references: Reference[] = []
+  const found: Found = { references: [], negated: [], alternatives: false }
+  const before = context.faults.faults.length
 
-  const compile = (filter: Filter, at: string, depth: number): Evaluate => {
+  const compile = (filter: Filter, at: string, depth: number): CompiledFilter => {
     if (depth > maxDepth) {
       context.faults.add(at, `filters can be nested at most ${maxDepth} levels deep`)
-      return () => null
+      return nothing
     }
-    if ('or' in filter) return either(filter.or.map((each, index) => compile(each, pointerTo(at, 'or', index), depth + 1)))
+    if ('or' in filter) {
+      found.alternatives ||= filter.or.length > 1
+      return either(filter.or.map((each, index) => compile(each, pointerTo(at, 'or', index), depth + 1)))
+    }
     if ('and' in filter) return all(filter.and.map((each, index) => compile(each, pointerTo(at, 'and', index), depth + 1)))
     if ('not' in filter) {
       context.faults.add(pointerTo(at, 'not'), 'Firestore does not support `not`: use `neq`')
-      return () => null
+      return nothing
     }
-    return compileComparison(filter, at, context, references)
+    return compileComparison(filter, at, context, found)
   }
 
   const compiled = filters.map((filter, index) => compile(filter, pointerTo(pointer, index), 0))
-  return { references, read: (scope) => evaluated(compiled, scope) }
+  if (context.faults.faults.length === before) checkCombinations(compiled, found, pointer, context)
+  return { references: found.references, read: (scope) => evaluated(compiled, scope) }
+}
+
+/** The filter after a fault. */
+const nothing: CompiledFilter = { evaluate: () => null, least: undefined, certain: true }
+
+/** Reports combinations that Firestore refuses in every request, or for some texts of a URL. */
+function checkCombinations (compiled: readonly CompiledFilter[], found: Found, pointer: string, { faults }: QueryContext): void {
+  const fault = combinationFault(leastOf(compiled))
+  if (fault !== undefined) faults.add(pointer, fault)
+  if (!found.alternatives) return
+  for (const at of found.negated) {
+    faults.add(
+      at,
+      'Firestore cannot combine `neq` of several values with `or` or a list, and this text can be several: declare its type in `request`'
+    )
+  }
+}
+
+function leastOf (members: readonly CompiledFilter[]): DocumentFilter[] {
+  return members.flatMap(({ least }) => least ?? [])
 }
 
 /** The filters of a request; null if one of them matches nothing. */
-function evaluated (members: readonly Evaluate[], scope: Scope): DocumentFilter[] | null {
+function evaluated (members: readonly CompiledFilter[], scope: Scope): DocumentFilter[] | null {
   const filters: DocumentFilter[] = []
-  for (const evaluate of members) {
+  for (const { evaluate } of members) {
     const filter = evaluate(scope)
     if (filter === null) return null
     if (filter !== undefined) filters.push(filter)
@@ -74,20 +118,28 @@ function evaluated (members: readonly Evaluate[], scope: Scope): DocumentFilter[
   return filters
 }
 
-function either (members: readonly Evaluate[]): Evaluate {
-  return (scope) => {
-    const there = members.map((evaluate) => evaluate(scope)).filter((each) => each !== undefined)
+function either (members: readonly CompiledFilter[]): CompiledFilter {
+  const evaluate: Evaluate = (scope) => {
+    const there = members.map(({ evaluate }) => evaluate(scope)).filter((each) => each !== undefined)
     if (there.length === 0) return undefined
     const filters = there.filter((each) => each !== null)
     return filters.length === 0 ? null : group('or', filters)
   }
+  // A member without a value is left out.
+  const certain = members.filter((member) => member.certain)
+  return { evaluate, least: groupIfAny('or', leastOf(certain)), certain: certain.length > 0 }
 }
 
-function all (members: readonly Evaluate[]): Evaluate {
-  return (scope) => {
+function all (members: readonly CompiledFilter[]): CompiledFilter {
+  const evaluate: Evaluate = (scope) => {
     const filters = evaluated(members, scope)
-    return filters === null ? null : filters.length === 0 ? undefined : group('and', filters)
+    return filters === null ? null : groupIfAny('and', filters)
   }
+  return { evaluate, least: groupIfAny('and', leastOf(members)), certain: members.every((member) => member.certain) }
+}
+
+function groupIfAny (kind: 'and' | 'or', filters: readonly DocumentFilter[]): DocumentFilter | undefined {
+  return filters.length === 0 ? undefined : group(kind, filters)
 }
 
 function group (kind: 'and' | 'or', filters: readonly DocumentFilter[]): DocumentFilter {
@@ -95,7 +147,7 @@ function group (kind: 'and' | 'or', filters: readonly DocumentFilter[]): Documen
   return only !== undefined && others.length === 0 ? only : { kind, filters }
 }
 
-function compileComparison (filter: ComparisonFilter, pointer: string, context: QueryContext, references: Reference[]): Evaluate {
+function compileComparison (filter: ComparisonFilter, pointer: string, context: QueryContext, found: Found): CompiledFilter {
   const { faults } = context
   const operator = filter.operator ?? 'eq'
   const before = faults.faults.length
@@ -109,23 +161,39 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
     faults.add(pointerTo(pointer, 'operator'), `the id of a document is a string: \`${operator}\` is not supported for it`)
   }
   const value = compileFilterValue(filter, pointer, context)
-  if (names === undefined || value === undefined || faults.faults.length > before) return () => null
-  references.push(...value.value.references)
+  if (names === undefined || value === undefined || faults.faults.length > before) return nothing
+  const { value: { constant, references }, presence } = value
+  found.references.push(...references)
   const isOpen = !isId && operator !== 'is' && isUntyped(value.value, context.rules)
   const compare = comparing(operator, isId ? null : names, value, filter.column, isOpen)
-  if (value.value.constant) checkConstant(compare, pointerTo(pointer, 'value'), context)
-  const { presence } = value
-  return presence === undefined ? compare : (scope) => presence(scope, noInput) ? compare(scope) : undefined
+  const at = pointerTo(pointer, 'value')
+  if (constant) {
+    const least = ofConstant(compare, at, context)
+    found.alternatives ||= least !== undefined && combinationsOf(least) > 1
+    return { evaluate: compare, least, certain: true }
+  }
+  found.alternatives ||= takesList(operator)
+  const isTyped = references.every((reference) => declaredType(context.rules, reference) !== undefined)
+  if (operator === 'neq' && isOpen && !isTyped) found.negated.push(at)
+  if (presence === undefined) return { evaluate: compare, least: withOneValue(operator), certain: false }
+  return { evaluate: (scope) => presence(scope, noInput) ? compare(scope) : undefined, least: undefined, certain: true }
 }
 
-/** Reports a constant that every request would reject. */
-function checkConstant (compare: Evaluate, pointer: string, { faults }: QueryContext): void {
+/** The filter with a constant, which may match nothing. Reports a constant that every request would reject. */
+function ofConstant (compare: Evaluate, pointer: string, { faults }: QueryContext): DocumentFilter | undefined {
   try {
-    compare(noScope)
+    return compare(noScope) ?? undefined
   } catch (error) {
     const { details: [detail] = [] } = Object(Object(error).extras)
     faults.add(pointer, detail === undefined ? 'Firestore cannot compare with this value' : detail.message)
+    return undefined
   }
+}
+
+/** The filter of a request that gives one value, to check combinations. */
+function withOneValue (operator: Operator): DocumentFilter {
+  const isOfArray = operator === 'overlaps' || operator.startsWith('array')
+  return { kind: 'field', field: null, operator: operator === 'neq' ? '!=' : isOfArray ? 'array-contains' : '==', value: null }
 }
 
 /** `isOpen`: a string counts as each JSON value that it can represent. */

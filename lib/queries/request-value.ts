@@ -1,6 +1,6 @@
 /** Values of requests: errors that point to them, and URL strings whose type neither a column nor a rule of the route determines. */
 import { failure, type TenantryError } from '../errors.js'
-import { isDeclaredText } from '../expressions/declared-fields.js'
+import { declaredType } from '../expressions/declared-fields.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { parseBounded } from '../json/bounds.js'
 import { pointerTo } from '../schema/faults.js'
@@ -29,9 +29,9 @@ export function isOfUrl ({ references, within }: CompiledValue): boolean {
     references.every(({ source }) => source === 'query' || source === 'params' || source === 'headers')
 }
 
-/** Whether strings of the value count as each JSON value that they can represent: they come from a URL, and the rules declare no text. */
+/** Whether a string counts as each JSON value that it can represent: it comes from a URL, and the rules do not declare a text. */
 export function isUntyped (value: CompiledValue, rules: RequestRules | undefined): boolean {
-  return isOfUrl(value) && !value.references.every((reference) => isDeclaredText(rules, reference))
+  return isOfUrl(value) && value.references.some((reference) => declaredType(rules, reference) !== 'string')
 }
 
 /** The items of a comma-separated string. Spaces beside a comma are removed; spaces at the ends of the string are kept. */
