@@ -127,7 +127,7 @@ test('a tool of a server that was found for a tenant is not called for a later t
   const [run, { signal }] = [caller(app), new AbortController()]
   const found = await app.mcpServers.toolsFor(['faulty.add'], { tenant: tenantRef('acme'), actor: noActor, depth: 0, signal })
   await replaceTenant(app, 'acme')
-  await t.rejects(found.get('faulty.add')?.run({}, signal), { code: 'TENANTRY_TENANT_UNKNOWN' })
+  await t.rejects(async () => await found.get('faulty.add')?.run({}, signal), { code: 'TENANTRY_TENANT_UNKNOWN' })
   t.equal(await run('acme', 'add'), '1', 'the process of the later tenant has no earlier call')
 })
 
