@@ -16,13 +16,12 @@ import { traceOf } from '../log/trace-context.js'
 import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
 import { inTurn, unrefused } from './computing.js'
-import { hasFullAccess } from './full-access.js'
 import { type Once, once } from './idempotency.js'
 import { type CreateGuard, guardCreatorOf } from './precondition.js'
 import type { RouteCall } from './route-call.js'
 import { type Guard, runRoute } from './run.js'
 import { secretsFor } from './secrets.js'
-import type { Origin, RouteServices } from './services.js'
+import type { Access, Origin, RouteServices } from './services.js'
 
 const contentType = 'application/json; charset=utf-8'
 
@@ -265,4 +264,21 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     depth: request.signed === true ? depthOf(request.headers) : 0,
     ip: request.tenant?.id === undefined ? request.ip : undefined
   }
+}
+
+/**
+ * Whether the caller can read and write excluded fields: administrators, and a tenant's own callers that name their tenant by header. The
+ * latter must also hold the permission, if it is set (`tenancy.dashboardPermission`).
+ */
+export function hasFullAccess (
+  request: RouteCall,
+  dashboardPermission: string | undefined,
+  access: Pick<Access, 'hasPermission'>
+): boolean | Promise<boolean> {
+  const { auth, headers } = request
+  // Undefined without the plugin auth.
+  if (auth === null || auth === undefined) return false
+  if (auth.role === 'admin') return true
+  if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
+  return dashboardPermission === undefined || access.hasPermission(request, dashboardPermission)
 }
