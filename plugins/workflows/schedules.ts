@@ -10,6 +10,7 @@ import { isFailure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
+import { dayMs } from '../../lib/time/spans.js'
 import { addSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Documents } from './documents.js'
@@ -19,7 +20,9 @@ const pageSize = 10_000 // due times that are read at once
 const atOnce = 10 // tenants whose schedules are started at a time
 const turnMs = 5000 // for the schedules of a tenant; the others stay due until the next check
 const pollMs = 10_000
-const orphanedAfter = 60_000 // ms that a time stays due: servers that know the schedule start it within seconds
+// Times that stay due, although servers with their schedule start them within seconds.
+const replacedAfter = 60_000 // ms until a schedule of this document replaces another version's
+const removedAfter = dayMs // until a schedule that this document lacks is removed: its server may be away
 
 /** A time of a schedule. */
 export interface DueTime {
@@ -157,7 +160,7 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
     // The row may belong to another version of the document, which another process has loaded.
     if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) {
-      if (tenant === platformRef && isOrphan(row, now)) await replaceOrphan(row, now)
+      if (tenant === platformRef) await endForeign(row, now)
       return false
     }
     const next = read.next(now)
@@ -182,23 +185,18 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     }
   }
 
-  /** The time has stayed due since an earlier check: no server has this schedule any longer. */
-  function isOrphan ({ workflow, schedule, position }: Row, now: Date): boolean {
+  /** Replaces or removes a schedule of another version of the document whose time no server has started. */
+  async function endForeign ({ workflow, schedule, at, position }: Row, now: Date): Promise<void> {
     const due = `${position} ${schedule}`
     const before = others.get(workflow)
     const found = before?.due === due ? before.found : now.getTime()
     others.set(workflow, { due, found })
-    return now.getTime() - found > orphanedAfter
-  }
-
-  /** Replaces it by the schedule of this process's document, or removes it. */
-  async function replaceOrphan ({ workflow, schedule, at }: Row, now: Date): Promise<void> {
     const own = scheduled.filter(({ id }) => id === workflow)
-    if (own.length > 0) await addSchedules(db, platformRef, own, now)
-    else {
-      await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', platformRef).where('workflow', '=', workflow)
-        .where('schedule', '=', schedule).where('next_at', '<', new Date(at.getTime() + 1)).execute()
-    }
+    if (now.getTime() - found <= (own.length > 0 ? replacedAfter : removedAfter)) return
+    log.warn({ workflow, schedule, at }, 'a scheduled workflow was not started: no server has this schedule any longer')
+    if (own.length > 0) return await addSchedules(db, platformRef, own, now)
+    await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', platformRef).where('workflow', '=', workflow)
+      .where('schedule', '=', schedule).where('next_at', '<', new Date(at.getTime() + 1)).execute()
   }
 
   return {
