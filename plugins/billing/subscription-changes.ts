@@ -11,7 +11,7 @@ import { type BillingState, noteEvent, removeOldest, removeSubscription, writeSu
 
 /**
  * `applied`: it counts; `stale`: a later or equal state was known; `duplicate`: an event with its id was handled before; `unclaimed`: its
- * tenant is unknown, or it belongs to a deleted one, or it may.
+ * tenant is unknown, or it belongs, or may belong, to a deleted one.
  */
 export type Outcome = 'applied' | 'stale' | 'duplicate' | 'unclaimed'
 
@@ -121,7 +121,7 @@ export function createSubscriptionChanges ({ transaction, tenant, before, at, ma
       reportUnclaimed(
         provider,
         event,
-        'a payment provider reported an event of a deleted tenant, or of a subscription that is not known yet; it is kept until it is known'
+        'a payment provider reported an event of a deleted tenant, or of an unknown subscription; the event is kept until the subscription is known'
       )
       return 'unclaimed'
     }

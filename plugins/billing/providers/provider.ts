@@ -88,7 +88,8 @@ export interface Checkout extends Pick<Payment, 'id' | 'amount' | 'currency'> {
 
 /**
  * Every call ends within its timeout, retries included, and fails as `providerFailed`, `providerTimeout`, `providerBusy` (with
- * `retryAfter`) or, for a missing object, `notFound`. The result of a call holds now, also if an earlier call had its idempotency key.
+ * `retryAfter`) or, for a missing object, `notFound`. The result is the current state, also if an earlier call had the same
+ * idempotency key.
  */
 export interface PaymentProvider {
   readonly name: ProviderName

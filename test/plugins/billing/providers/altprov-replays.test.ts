@@ -108,7 +108,7 @@ test('a checkout under a key of an earlier request is one that can be paid', asy
     t.equal(customerOf(first.id), customerOf(second.id))
     t.equal(account.one('customer', customerOf(first.id)).email, 'pay@acme.example')
     account.deleteCustomer(customerOf(first.id))
-    const third = await provider.checkout({ ...again, idempotencyKey: 'order-4' })
+    const third = await provider.checkout({ ...again, idempotencyKey: 'order-3' })
     t.not(customerOf(third.id), customerOf(first.id))
   })
 })
