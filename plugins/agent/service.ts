@@ -138,6 +138,8 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
       signal,
       ...offered.length > 0 && { tools: offered, ...settings.maxRounds !== undefined && { maxRounds: settings.maxRounds } }
     }
+    // The lists of tools and the search may have taken long.
+    await requireSameLife(app.tenants, { id: tenant, life: owner.life })
     for await (const event of models.stream(call)) {
       if (event.type === 'begun') yield { type: 'start', conversationId: id, citations: excerpts.map(citationOf) }
       else if (event.type === 'usage') yield { ...event, ...addUsage(event, found.usage) }
