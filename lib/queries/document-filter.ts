@@ -173,8 +173,10 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
     return { evaluate: compare, least, certain: true }
   }
   found.alternatives ||= takesList(operator)
-  const isTyped = references.every((reference) => declaredType(context.rules, reference) !== undefined)
-  if (operator === 'neq' && isOpen && !isTyped) found.negated.push(at)
+  // `request` has rules for path parameters and for members of the query string, not for headers.
+  const isUndeclared = references.some((reference) =>
+    reference.source !== 'headers' && reference.path.length === 1 && declaredType(context.rules, reference) === undefined)
+  if (operator === 'neq' && isOpen && isUndeclared) found.negated.push(at)
   if (presence === undefined) return { evaluate: compare, least: withOneValue(operator), certain: false }
   return { evaluate: (scope) => presence(scope, noInput) ? compare(scope) : undefined, least: undefined, certain: true }
 }

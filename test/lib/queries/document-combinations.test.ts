@@ -57,6 +57,7 @@ test('`neq` of a text whose type is open is a fault beside `or` and lists', (t) 
     for (const type of ['string', 'number'] as const) t.same(faultsOf([other, open], { query: { not: { type } } }), [], `${type} ${title}`)
     t.same(faultsOf([other, not('a')]), [], title)
   }
+  for (const value of ['{{headers.x-not}}', '{{query.not.in}}']) t.same(faultsOf([list('b', 2), not('a', value)]), [], `no rule can declare ${value}`)
   t.same(faultsOf([list('b', 1), open]), [], 'a list of one')
   t.same(faultsOf([{ column: 'b', value: '{{query.b}}' }, open]), [], 'a value of the request')
   t.end()
