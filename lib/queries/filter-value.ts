@@ -1,6 +1,5 @@
 /** The parts of a filter: a configured comparison, its value, and the SQL condition that it compiles to. An empty value matches nothing. */
 import { noScope } from '../expressions/no-scope.js'
-import { compileReader } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
@@ -50,9 +49,32 @@ export function compileFilterValue (
     else return { value, read: value.evaluate, presence: undefined }
     return undefined
   }
-  const isList = takesList(filter.operator) || filter.operator === 'contains'
-  const read = isText(filter.value) ? readText(value) : isList && isOfUrl(value) ? readList(value) : value.evaluate
+  const read = readerOf(filter, value)
   return { value, read, presence: filter.optional === true ? presenceOf(filter.operator, read) : undefined }
+}
+
+function readerOf ({ operator, value: configured }: ComparisonFilter, value: CompiledValue): FilterValue['read'] {
+  const { within, evaluate } = value
+  if (within === undefined) return (takesList(operator) || operator === 'contains') && isOfUrl(value) ? readList(value) : evaluate
+  // `%{{query.q}}%` without `q` must not become `%%`, which matches everything.
+  if (typeof configured === 'string') return (scope) => within.every((read) => isMissing(read(scope))) ? undefined : evaluate(scope)
+  if (takesList(operator) && Array.isArray(configured)) return readItems(configured, value)
+  // Nor must `{ "owner": "{{query.owner}}" }` become `{}`, which every object contains.
+  return (scope) => within.some((read) => isMissing(read(scope))) ? undefined : evaluate(scope)
+}
+
+function isMissing (value: unknown): boolean {
+  return value === undefined || value === null
+}
+
+/** Items without a value are left out. */
+function readItems (configured: readonly unknown[], { evaluate }: CompiledValue): FilterValue['read'] {
+  return (scope) => {
+    const given = evaluate(scope)
+    if (!Array.isArray(given)) return given
+    const items = given.filter((item: unknown, index) => item !== null || configured[index] === null)
+    return items.length === 0 ? undefined : items
+  }
 }
 
 /** null is a value of `is`. */
@@ -78,15 +100,4 @@ function readList ({ evaluate }: CompiledValue): (scope: Scope) => unknown {
     const given = evaluate(scope)
     return Array.isArray(given) ? given.flatMap((item: unknown) => typeof item === 'string' ? splitList(item) : [item]) : given
   }
-}
-
-/** `%{{query.q}}%` is a longer string around a template without a default. */
-function isText (text: unknown): boolean {
-  return typeof text === 'string' && !text.includes('||') && !/^\{\{[^{}]*\}\}$/.test(text)
-}
-
-/** A text whose templates are all missing is missing itself: `%{{query.q}}%` without `q` must not become `%%`, which matches everything. */
-function readText (value: CompiledValue): (scope: Scope) => unknown {
-  const readers = value.references.map(compileReader)
-  return (scope) => readers.some((read) => (read(scope) ?? null) !== null) ? value.evaluate(scope) : undefined
 }

@@ -103,6 +103,23 @@ onEachEngine(articles, {
     }
     t.strictSame(await library.column('views', search), [], 'a pattern with an empty text matches nothing')
     t.strictSame(await library.column('views', search, { query: { q: 'mm' } }), [30])
+
+    const parts: [operator: string, column: string, value: unknown][] = [
+      ['contains', 'meta', { owner: '{{query.x}}' }],
+      ['contains', 'meta', { a: { owner: '{{query.x}}' } }],
+      ['contains', 'tags', ['{{query.x}}']],
+      ['in', 'slug', ['{{query.x}}']],
+      ['overlaps', 'tags', ['{{query.x}}', '{{query.y}}']],
+      ['like', 'title', '%{{query.x || query.y}}%']
+    ]
+    for (const [operator, column, value] of parts) {
+      const title = `${operator} ${column} ${JSON.stringify(value)}`
+      t.strictSame(await find(operator, column, { value }, {}), [], title)
+      t.strictSame(await find(operator, column, { value, optional: true }, {}), [10, 20, 30], `optional ${title}`)
+      const negated = { not: { column, operator, value } } as never
+      t.strictSame(await library.column('views', { table: 'articles', operation: 'select', filters: [negated] }), [], `not ${title}`)
+    }
+    t.strictSame(await find('in', 'views', { value: [10, '{{query.x}}'] }, {}), [10], 'the other values of a list count')
   },
 
   'a page has its rows, the total, and a stable order': async (t, library) => {
