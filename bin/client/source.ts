@@ -78,12 +78,19 @@ function refuseOutside (document: object): void {
   const left: unknown[] = [document]
   for (let value = left.pop(); value !== undefined; value = left.pop()) {
     if (typeof value !== 'object' || value === null) continue
-    const reference = isRecord(value) ? value['$ref'] : undefined
-    if (typeof reference === 'string' && !reference.startsWith('#/')) {
-      throw new CommandError(`the OpenAPI document refers to "${reference}": expected references within the document only`)
+    const outside = isRecord(value) ? referencesIn(value).find((reference) => !reference.startsWith('#/')) : undefined
+    if (outside !== undefined) {
+      throw new CommandError(`the OpenAPI document refers to "${outside}": expected references within the document only`)
     }
     for (const member of Object.values(value)) left.push(member ?? null)
   }
+}
+
+/** The references that the package follows: also in examples, and schemas of a discriminator that are not names. */
+function referencesIn ({ $ref, externalValue, discriminator }: Record<string, unknown>): string[] {
+  const mapping = isRecord(discriminator) && isRecord(discriminator['mapping']) ? Object.values(discriminator['mapping']) : []
+  const paths = mapping.filter((value) => typeof value === 'string' && /[/.]/.test(value))
+  return [$ref, externalValue, ...paths].filter((value) => typeof value === 'string')
 }
 
 const capital = (word: string): string => word.slice(0, 1).toUpperCase() + word.slice(1)

@@ -204,13 +204,20 @@ t.test('names and references of a hostile server do not become code or read file
   pages['/secret.json'] = { type: 'string', enum: ['a secret'] }
   const secret = join(folder, 'secret.json')
   writeFileSync(secret, JSON.stringify(pages['/secret.json']))
-  for (const $ref of [`${url}/secret.json`, secret, '../secret.json']) {
-    pages['/doc'] = openApi({ $ref })
-    t.match(await here(['client', url]), {
-      code: 1,
-      output: { length: 0 },
-      errors: [`the OpenAPI document refers to "${$ref}": expected references within the document only`]
-    })
+  for (const reference of [`${url}/secret.json`, secret, '../secret.json']) {
+    const schemas = [
+      { $ref: reference },
+      { type: 'string', example: { externalValue: reference } },
+      { oneOf: [{ type: 'object' }], discriminator: { propertyName: 'kind', mapping: { a: reference } } }
+    ]
+    for (const schema of schemas) {
+      pages['/doc'] = openApi(schema)
+      t.match(await here(['client', url]), {
+        code: 1,
+        output: { length: 0 },
+        errors: [`the OpenAPI document refers to "${reference}": expected references within the document only`]
+      })
+    }
   }
   t.equal(reads, 0, 'no address of the document is read')
 })
