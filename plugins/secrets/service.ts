@@ -206,6 +206,8 @@ export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: 
           return 'created'
         }
         const remaining = await remainingExpiry(own, tenant, there, at)
+        // The end of a secret is the end of its rotated values too.
+        if (there.expiresAt !== null && remaining === null) await own.endEarlier(tenant, key)
         await own.replace(tenant, key, {
           version,
           value: sealed,

@@ -134,6 +134,12 @@ test('an expired secret is null, which is logged and audited once, for any numbe
     t.match(await acme('POST /tenant/secrets', { body: { key: 'short', value: two } }), { status: 200 }, 'before the first read')
     t.same(await valuesOf(app, 'acme'), { short: two, long: two })
     t.equal((await expiries())?.length, 2)
+
+    await acme('POST /tenant/secrets/short/rotate', { body: { newValue: three, gracePeriodDays: 30 } })
+    await acme('POST /tenant/secrets', { body: { key: 'short', value: three, expiresAt: new Date(clock.now() + day).toISOString() } })
+    clock.forward(day)
+    await acme('POST /tenant/secrets', { body: { key: 'short', value: one } })
+    t.same(await app.secrets.accepted('acme', 'short'), [one], 'a rotated value ends with the secret')
   }))
 
 test('the audit log contains each change of a key with its user, and uses in batches, as long as the plan keeps it', (t) =>
