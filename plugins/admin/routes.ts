@@ -170,7 +170,7 @@ const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
     if (column !== undefined) filters.push([column, value])
     else if (name === 'filter') return done(invalidInput('/query/filter', 'must name its column: `filter[column]=operator.value`', 'type'))
     // PostgREST's form of filters.
-    else if (isFilter(value)) {
+    else if (isFilter(value) && !Object.hasOwn(Many.properties, name)) {
       return done(
         invalidInput(
           pointerTo('/query', name.slice(0, maxShown)),

@@ -433,6 +433,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await checkFault(Array.from({ length: 21 }, () => 'filter[title]=eq.a').join('&'), '/query/filter', /at most 20/)
     await checkFault(`filter[${'x'.repeat(5000)}]=eq.1`, `/query/filter[${'x'.repeat(100)}…]`, /no column/)
     await checkFault('order=titel', '/query/order', /did you mean "title"/)
+    await checkFault('order=like.desc', '/query/order', /no column "like"/)
     await checkFault('order=id,id,id,id,id,title', '/query/order', /at most 5/)
     await checkFault('order=', '/query/order', /at least 1/)
     await checkFault(`select=${'x'.repeat(1001)}`, '/query/select', /at most 1000/)
