@@ -7,6 +7,7 @@ import { compilePieces, compileValue } from '../expressions/template.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
+import type { Functions } from '../schema/function.js'
 import type { Pagination } from '../schema/pagination.js'
 import type { Route, RouteCache } from '../schema/route.js'
 import { version } from '../version.js'
@@ -22,6 +23,8 @@ export interface CacheContext {
   /** If disabled, no route is cached. `ttl` is the default of routes, in seconds. */
   readonly cache: { readonly enabled: boolean, readonly ttl: number }
   readonly pagination: Pagination
+  /** The SQL functions that the document may call. Default: none. */
+  readonly functions?: Functions | undefined
 }
 
 /** The compiled parts of a route that its cached responses depend on. */
@@ -35,7 +38,7 @@ export function compileCache (
   route: Route,
   { references, integrations }: CachedParts,
   pointer: string,
-  { cache: document, pagination }: CacheContext,
+  { cache: document, pagination, functions = {} }: CacheContext,
   context: TemplateContext
 ): CompiledCache | null {
   const { cache } = route
@@ -52,7 +55,7 @@ export function compileCache (
   let print: string | undefined
   return {
     ttlMs: (cache.ttl ?? document.ttl) * 1000,
-    key: (scope, target) => (print ??= fingerprint(route, integrations, pagination, context)) + key(scope, target)
+    key: (scope, target) => (print ??= fingerprint(declaredOf(route, integrations, functions), pagination, context)) + key(scope, target)
   }
 }
 
@@ -65,10 +68,17 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
  * Identifies the declarations and settings of a route's responses: a cache outlives the process, and would serve a field that the route
  * or a connector now hides. Being a hash, it shows no credentials.
  */
-function fingerprint (route: Route, integrations: CachedParts['integrations'], pagination: Pagination, { env }: TemplateContext): string {
-  const text = stringifyJson([route, ...integrations.map(({ call }) => call.declared)])
+function fingerprint (declared: readonly unknown[], pagination: Pagination, { env }: TemplateContext): string {
+  const text = stringifyJson(declared)
   const settings = settingsIn(text).map((name) => [name, setting(env, name)])
   return hash('sha256', stringifyJson([version, text, pagination, settings]), 'base64url').slice(0, 16)
+}
+
+/** The route, its connectors, and the SQL functions that it calls. */
+function declaredOf (route: Route, integrations: CachedParts['integrations'], functions: Functions): unknown[] {
+  const names = (route.queries ?? []).flatMap(({ function: name }) => name ?? [])
+  const called = names.filter((name) => Object.hasOwn(functions, name)).map((name) => [name, functions[name]])
+  return [route, ...integrations.map(({ call }) => call.declared), ...called]
 }
 
 /** The requested path, and the query string after the question mark. */

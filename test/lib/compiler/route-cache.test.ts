@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CacheTarget, compileCache, compileCacheKey } from '../../../lib/compiler/route-cache.js'
+import { type CacheContext, type CacheTarget, compileCache, compileCacheKey } from '../../../lib/compiler/route-cache.js'
 import { compileConnectors, type ConnectorsDocument } from '../../../lib/connectors/index.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
@@ -152,6 +152,20 @@ t.test('the connector that a route calls, its credentials and their settings bel
   t.not(codehost('a'), codehost('b'), 'credentials of a built-in connector')
   t.not(codehost('{{env.TOKEN}}', { TOKEN: 'a' }), codehost('{{env.TOKEN}}', { TOKEN: 'b' }))
   t.equal(codehost('{{env.TOKEN}}', settings), codehost('{{env.TOKEN}}', settings))
+})
+
+t.test('the declaration of a SQL function that a route calls belongs to the key', async (t) => {
+  const keyFor = (functions: CacheContext['functions']) =>
+    compileCache(
+      { path: '/a', method: 'get', queries: [{ operation: 'call', function: 'report' }], cache: { enabled: true } },
+      { references: [], integrations: [] },
+      '',
+      { cache: { enabled: true, ttl: 60 }, pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 }, functions },
+      context()
+    )?.key(noScope, list)
+  const first = keyFor({ report: { tenantScoped: false } })
+  t.not(keyFor({ report: { tenantArgument: 'tenant' } }), first)
+  t.equal(keyFor({ report: { tenantScoped: false }, other: {} }), first, 'a function that the route does not call')
 })
 
 t.test('a long key is hashed', async (t) => {
