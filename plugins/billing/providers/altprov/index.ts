@@ -39,7 +39,7 @@ async function checkout (
   const metadata = { tenant_id: tenant }
   const { body } = await write(call, {
     read: readCheckout,
-    key: [idempotencyKey, 'checkout', price.id, customer, successUrl, cancelUrl],
+    key: [idempotencyKey, 'checkout', customer],
     run: (stripe, options) =>
       stripe.checkout.sessions.create({
         mode: 'subscription',
