@@ -86,10 +86,10 @@ function refuseOutside (document: object): void {
   }
 }
 
-/** The references that the package follows: also in examples, and schemas of a discriminator that are not names. */
+/** The references that the package follows: also in examples, and paths to the schemas of a discriminator. */
 function referencesIn ({ $ref, externalValue, discriminator }: Record<string, unknown>): string[] {
   const mapping = isRecord(discriminator) && isRecord(discriminator['mapping']) ? Object.values(discriminator['mapping']) : []
-  const paths = mapping.filter((value) => typeof value === 'string' && /[/.]/.test(value))
+  const paths = mapping.filter((value) => typeof value === 'string' && value.includes('/'))
   return [$ref, externalValue, ...paths].filter((value) => typeof value === 'string')
 }
 
