@@ -79,7 +79,7 @@ function readItems (configured: readonly unknown[], { evaluate }: CompiledValue)
 
 /** null is a value of `is`. */
 function presenceOf (operator: Operator | undefined, read: FilterValue['read']): Switch {
-  return operator === 'is' ? (scope) => read(scope) !== undefined : (scope) => (read(scope) ?? null) !== null
+  return operator === 'is' ? (scope) => read(scope) !== undefined : (scope) => !isMissing(read(scope))
 }
 
 /** Whether a comma-separated string is a list for the operator. */
