@@ -123,7 +123,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   async resolve (): Promise<string> {
     const { access, webhooks, dashboardPermission } = this.services
     const secrets = this.route.secrets.length === 0 ? noScope.secrets : await secretsFor(this.route, this.services, this.request)
-    const full = hasFullAccess(this.request, dashboardPermission, access)
+    const full = callerHasFullAccess(this.request, dashboardPermission, access)
     const fullAccess = typeof full === 'boolean' ? full : await full
     const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
     const scope = scopeOf(this.request, fullAccess, secrets, events)
@@ -270,7 +270,7 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
  * Whether the caller can read and write excluded fields: administrators, and a tenant's own callers that name their tenant by header. The
  * latter must also hold the permission, if it is set (`tenancy.dashboardPermission`).
  */
-export function hasFullAccess (
+export function callerHasFullAccess (
   request: RouteCall,
   dashboardPermission: string | undefined,
   access: Pick<Access, 'hasPermission'>

@@ -14,7 +14,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
-import { hasFullAccess } from '../../lib/runtime/route-request.js'
+import { callerHasFullAccess } from '../../lib/runtime/route-request.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -141,7 +141,7 @@ export function workflowRoutes (app: FastifyGroup, dashboardPermission: string |
   ): Promise<FastifyReply> {
     const tenant = tenantOrPlatform(request.tenant)
     if (workflow.tenantScoped && tenant === platformRef) throw failure('tenantRequired')
-    const scope = scopeOf(request, input, await hasFullAccess(request, dashboardPermission, { hasPermission }))
+    const scope = scopeOf(request, input, await callerHasFullAccess(request, dashboardPermission, { hasPermission }))
     if (!isAsync) return await inRequest(workflow, scope, request, reply, isOwn)
     const { workflowId, statusUrl } = await workflows.start({
       tenant,
