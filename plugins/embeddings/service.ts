@@ -9,7 +9,7 @@ import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
 import type { AlsoWrite, Chunk, ChunkMatch, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
-import { type FindsTenants, requireSameLife, type Tenant } from '../tenancy/tenant.js'
+import { type FindsTenants, presentTenant, requireSameLife } from '../tenancy/tenant.js'
 import type { DocumentReader } from './reader.js'
 import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
 
@@ -44,16 +44,9 @@ export function createEmbeddings ({ models, space, store, reader, tenants, now }
     maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
   })
 
-  /** The present tenant of the id. */
-  async function present (id: Owner): Promise<Tenant> {
-    const tenant = await tenants.get(id)
-    if (tenant === null) throw failure('tenantUnknown')
-    return tenant
-  }
-
   /** Rejects with `tenantUnknown` if the tenant was deleted while the model embedded the texts. */
   async function embed (tenant: Owner, texts: readonly string[], { user, signal }: EmbeddingCall) {
-    const before = await present(tenant)
+    const before = await presentTenant(tenants, tenant)
     const embeddings: (readonly number[])[] = []
     let usage = noUsage
     for (let start = 0; start < texts.length; start += textsPerCall) {
@@ -84,7 +77,7 @@ export function createEmbeddings ({ models, space, store, reader, tenants, now }
 
   async function putWith (tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
     const { id = randomUUID(), contentType, metadata = {} } = document
-    const { life } = await present(tenant)
+    const { life } = await presentTenant(tenants, tenant)
     return await limiter.run(tenant, async () => {
       const contents = await reader.read(tenant, document, call.signal)
       const { chunks, usage } = await embedChunks(tenant, contents, call)

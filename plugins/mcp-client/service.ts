@@ -11,7 +11,7 @@ import type { McpServer } from '../../lib/schema/agent.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'
 import { createCounter } from '../metrics/counter.js'
-import { requireSameLife } from '../tenancy/tenant.js'
+import { presentTenant } from '../tenancy/tenant.js'
 import { depthWithin } from '../tools/nesting.js'
 import { modelName, type RemoteTool } from './connection.js'
 import type { Pool } from './pool.js'
@@ -32,12 +32,9 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
   const byName = new Map(servers.map((server) => [server.name, server]))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll: () => failure('toolsBusy', later) })
 
-  /** The present tenant of the id. Rejects with `tenantUnknown` without one, and if its life is not the `expected` one. */
-  async function present (id: Owner, expected?: TenantLife): Promise<TenantLife> {
-    const found = await tenants.get(id)
-    if (found === null) throw failure('tenantUnknown')
-    if (expected !== undefined) await requireSameLife(tenants, { id, life: expected })
-    return found.life
+  /** Rejects with `tenantUnknown` without the tenant, or for a later one with its id. */
+  async function lifeOf (id: Owner, life?: TenantLife): Promise<TenantLife> {
+    return (await presentTenant(tenants, id, life)).life
   }
 
   /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
@@ -67,7 +64,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
 
   async function allTools (tenant: Owner, signal: AbortSignal): Promise<ServerTool[]> {
     if (servers.length === 0) return []
-    const lists = await listsOf(servers, tenant, await present(tenant), signal)
+    const lists = await listsOf(servers, tenant, await lifeOf(tenant), signal)
     return lists.flatMap(([server, tools]) =>
       Array.from(tools.values(), ({ name, description, inputSchema }) => ({ server: server.name, name, description, inputSchema }))
     )
@@ -75,7 +72,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
 
   const service: McpServers = {
     async servers (tenant) {
-      const life = await present(tenantRef(tenant))
+      const life = await lifeOf(tenantRef(tenant))
       return servers.map((server) => ({
         name: server.name,
         transport: server.command === undefined ? 'http' : 'stdio',
@@ -94,7 +91,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
       const inner = depthWithin({ toolDepth: depth })
       return await places.run(tenant, async () =>
-        await pool.use(server, await present(tenant, life), signal, async (connection) => {
+        await pool.use(server, await lifeOf(tenant, life), signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
           if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
           const given = await inTurnOf(tenant, () => checked(tool, args))
@@ -132,7 +129,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
       })
       if (wanted.length === 0) return found
       const asked = [...new Set(wanted.map(({ server }) => server))]
-      const life = await present(user.tenant, user.life)
+      const life = await lifeOf(user.tenant, user.life)
       const lists = new Map(await listsOf(asked, user.tenant, life, user.signal))
       for (const { name, server, tool: toolName } of wanted) {
         const tool = lists.get(server)?.get(toolName)

@@ -55,3 +55,10 @@ export function requireSameLife (
     if (found?.life !== life || found.status === 'deleting') throw failure('tenantUnknown')
   })
 }
+
+/** The tenant of the id, which has this life if one is given. Rejects with `tenantUnknown` without it, also while it is deleted. */
+export async function presentTenant (tenants: FindsTenants, id: string, life?: TenantLife): Promise<Tenant> {
+  const found = await tenants.get(id)
+  if (found === null || found.status === 'deleting' || (life !== undefined && found.life !== life)) throw failure('tenantUnknown')
+  return found
+}

@@ -1,14 +1,13 @@
 /** The caller of a run, for the tools of its steps. Each use checks the caller again, like a new request with the same token or key. */
 import { hash } from 'node:crypto'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import { failure } from '../../lib/errors.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { StepCall } from '../../lib/workflows/service-steps.js'
 import type { Credential } from '../auth/credentials.js'
-import { requireActive, requireSameLife } from '../tenancy/tenant.js'
+import { presentTenant, requireActive } from '../tenancy/tenant.js'
 import { contextHeadersOf } from '../tools/call-request.js'
 import type { ToolCaller } from '../tools/types.js'
 
@@ -56,10 +55,8 @@ export function createRunCallers (app: FastifyInstance) {
     own: OwnRun['tenant']
   ): Promise<ScopeTenant | null> {
     if (own === null) return null
-    await requireSameLife(tenants, own)
+    const tenant = await presentTenant(tenants, own.id, own.life)
     if (caller !== null) return await tenancy.admit({ headers, ip, auth: caller }, caller)
-    const tenant = await tenants.get(own.id)
-    if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant
   }
