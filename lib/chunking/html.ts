@@ -34,21 +34,17 @@ export function * htmlBlocks (html: string): Generator<Block[]> {
     list.end(isHeading)
   }
   const read = (text: string): void => {
-    if (isPre) {
-      list.add(text)
-      return
-    }
-    // White space as a browser shows it, with the breaks of `<br>`.
-    const [first = '', ...further] = text.replace(/[\t\f\r ]+/g, ' ').split('\n')
-    line.add(first)
-    for (const part of further) {
-      endLine()
-      line.add(part)
-    }
+    if (isPre) list.add(text)
+    // White space as a browser shows it: a line ends at `<br>` only.
+    else line.add(text.replace(/[\t\n\f\r ]+/g, ' '))
+  }
+  const breakLine = (): void => {
+    if (isPre) list.add('\n')
+    else endLine()
   }
   const opened = (name: string): void => {
     if (unread.has(name)) isUnread = true
-    else if (name === 'br') read('\n')
+    else if (name === 'br') breakLine()
     else if (cells.has(name)) read(' ')
     else if (headings.has(name)) {
       flush()

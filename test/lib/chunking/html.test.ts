@@ -21,6 +21,11 @@ test('reads headings, paragraphs, lists, tables and entities', async (t) => {
   )
 })
 
+test('a line of the source does not end a sentence', async (t) => {
+  t.same(shown('<p>one\n  <b>sentence</b>\r\nin three lines<br>\nnext line</p>'), ['one sentence in three lines\nnext line'])
+  t.same(shown('<h1>a\nheading</h1><pre>a<br>b</pre>'), ['# a heading', 'a\nb'])
+})
+
 test('leaves out scripts, styles, comments and attributes', async (t) => {
   t.same(
     shown(
