@@ -6,7 +6,7 @@ import { absenceOf } from './declared-fields.js'
 import { type CelText, type ExpressionTemplate, variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath, type TemplateContext } from './reference.js'
 import { compileValue } from './template.js'
-import type { PathNode } from './template-parser.js'
+import type { PathNode, TemplateNode } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 
 /** Reads a path of an expression. It never returns undefined: a missing value is null. */
@@ -36,6 +36,8 @@ export interface LocalMember {
 /** Macros that loop over a list, or that name a value, which could be doubled repeatedly. */
 const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
 const maxDurationText = 64 // characters
+/** Sources whose values have no members. */
+const plainSources: ReadonlySet<string> = new Set(['env', 'secret', 'now', 'uuid'])
 
 type Path = readonly (string | number)[]
 
@@ -157,7 +159,7 @@ class Collector {
   #take (node: ASTNode, root: string, path: Path, finish: (value: unknown) => unknown = (value) => value ?? null): boolean {
     const template = this.cel.templates.find(({ variable }) => variable === root)
     if (template !== undefined) {
-      this.#add(node, this.#templateReader(template, path), finish)
+      this.#takeTemplate(node, template, path, finish)
       if (template.asText) this.texts.add(node)
       return true
     }
@@ -176,12 +178,31 @@ class Collector {
     return true
   }
 
-  #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
+  /** `{{a.b}}.c` is the path `a.b.c`. The member can be one of any alternative. */
+  #takeTemplate (node: ASTNode, template: ExpressionTemplate, path: Path, finish: (value: unknown) => unknown): void {
+    const { alternatives } = template.node
+    const paths = path.length === 0 ? [] : alternatives.flatMap((alternative) => withMembers(alternative, path) ?? [])
+    const [only] = paths
+    if (only !== undefined && alternatives.length === 1 && !this.locals.has(only.source)) return this.#takeSource(node, only, finish)
+    const before = this.context.faults.faults.length
+    this.#add(node, this.#templateReader(template, path), finish)
+    if (this.context.faults.faults.length > before) return
+    for (const each of paths) this.#resolve(node, each)
+  }
+
+  /** The reference of a path; undefined after a fault that leaves none. */
+  #resolve (node: ASTNode, path: PathNode): Reference | undefined {
     const reference = resolvePath(path, this.pointer, this.context)
-    if (reference === undefined) return
+    if (reference === undefined) return undefined
     // Such a field is always null: the expression would fail silently.
     const absence = absenceOf(this.context.rules, reference)
     if (absence !== undefined) this.#fault(node, absence.message, absence.suggestion)
+    return reference
+  }
+
+  #takeSource (node: ASTNode, path: PathNode, finish: (value: unknown) => unknown = (value) => value ?? null): void {
+    const reference = this.#resolve(node, path)
+    if (reference === undefined) return
     if (reference.source === 'env') {
       const value = this.#templateReader({
         variable: '',
@@ -209,11 +230,7 @@ class Collector {
     }
     const value = compileValue(template.text, this.pointer, this.context)
     this.references.push(...value.references)
-    if (
-      template.node.alternatives.some((alternative) =>
-        alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
-      )
-    ) {
+    if (template.node.alternatives.some(readsLength)) {
       this.context.faults.add(
         this.pointer,
         `\`${template.text}\`: a list and a string have no \`length\`; write \`size(...)\` without braces`
@@ -255,6 +272,20 @@ function chainOf (node: ASTNode): { root: string, path: Path } | null {
     }
     at = at.args[0]
   }
+}
+
+type Alternative = TemplateNode['alternatives'][number]
+
+/** The length of a list or a text, which have none. */
+function readsLength (alternative: Alternative): boolean {
+  return alternative.kind === 'path' && alternative.path.length > 1 && alternative.text.endsWith('.length')
+}
+
+/** The path with further members; undefined for a value that has none. */
+function withMembers (alternative: Alternative, members: Path): PathNode | undefined {
+  if (alternative.kind === 'literal' || plainSources.has(alternative.source) || readsLength(alternative)) return undefined
+  const path = [...alternative.path, ...members]
+  return { ...alternative, path, text: [alternative.source, ...path].join('.') }
 }
 
 function follow (value: unknown, path: Path): unknown {

@@ -144,6 +144,11 @@ test('a template of a later query, condition, call or message that reads an excl
       '/integrations/0/condition: `results.page.data.0.title`',
       'title'
     ],
+    [
+      { queries: [page], integrations: [{ ...call, params: { url: 'https://example.com' }, condition: '{{results.page.data}}[0].title == "x"' }] },
+      '/integrations/0/condition: `results.page.data.0.title`',
+      'title'
+    ],
     [{ queries: [page], realtime: { room: 'a', data: '{{results.page.data[0].title}}' } }, '/realtime/data: `results.page.data.0.title`', 'title'],
     [
       {

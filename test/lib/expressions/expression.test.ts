@@ -114,6 +114,30 @@ t.test('a template inside an expression is a reference, never inserted text', as
   t.equal(evaluate('env.PLAN + "{{env.PLAN}}"'), 'propro')
 })
 
+t.test('a member after a template is part of its path', async (t) => {
+  const known = { schema: () => ({ properties: { title: {} } }), hidden: new Set<string>(), excluded: new Set<string>() }
+  const more: Partial<TemplateContext> = { results: new Map([['one', known]]), rules: { body: { title: { type: 'string' } } } }
+  const texts = ['{{results.one}}.titel', '{{results}}.one["titel"]', '{{body.title || results.one}}.titel', 'has({{results.one}}.titel)']
+  for (const text of texts) t.match(faults(text, more), [/^`results\.one\.titel`: the result has no member "titel" there.*\[title\]$/], text)
+  for (const text of ['{{body}}.titel', '"{{body}}".titel', '{{query.a || body}}.titel']) {
+    t.match(faults(text, more), [/^the request has no `body\.titel`.*\[title\]$/], text)
+  }
+  t.strictSame(faults('{{results.one}}.title + {{body}}.title + {{query.a || results.one}}.title', more), [])
+  t.match(faults('{{item}}.titel', more), [/write `item` without braces here$/])
+
+  const compiled = compileExpression('{{body}}.a && {{query.q}}["b"][0] && {{params || auth}}.c', '', context(), [])
+  t.strictSame(compiled?.references, [
+    { source: 'body', path: ['a'] },
+    { source: 'query', path: ['q', 'b', 0] },
+    { source: 'params', path: [] },
+    { source: 'auth', path: [] }
+  ])
+  const at = { body: { n: 5 }, headers: { 'x-kind': 'a' } }
+  t.equal(evaluate('{{headers}}["X-Kind"]', {}, at), 'a', 'names of headers are case-insensitive')
+  t.equal(evaluate('{{query.none || body}}.n', {}, at), 5)
+  for (const text of ['{{now()}}.x', '{{env.PLAN}}.x', '{{body.n}}.x']) t.equal(evaluate(text, {}, at), null, text)
+})
+
 t.test('an expression lists its references', async (t) => {
   const compiled = compileExpression(
     'auth.role == "admin" && {{tenant.id}} == "x" && has(body.a) && headers["X-Kind"] == "1"',

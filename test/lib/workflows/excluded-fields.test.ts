@@ -43,6 +43,11 @@ test('a step that reads an excluded field of an earlier step is a fault', async 
   const cases: readonly (readonly [Step[], string, string, string])[] = [
     [[find, pay({ condition: 'steps.find.result.locked != true' })], '1/condition', 'steps.find.result.locked', 'locked'],
     [[find, pay({ condition: 'has(steps.find.result.locked)' })], '1/condition', 'steps.find.result.locked', 'locked'],
+    [[find, pay({ condition: '{{steps.find.result}}.locked != true' })], '1/condition', 'steps.find.result.locked', 'locked'],
+    [[find, pay({ condition: 'has({{steps.find.result}}.locked)' })], '1/condition', 'steps.find.result.locked', 'locked'],
+    [[find, pay({ condition: '{{steps.find}}.result["mail"] == "a"' })], '1/condition', 'steps.find.result.mail', 'mail'],
+    [[find, pay({ condition: '"{{steps.find.result}}".mail == "a"' })], '1/condition', 'steps.find.result.mail', 'mail'],
+    [[find, pay({ condition: '{{body || steps.find.result}}.locked != true' })], '1/condition', 'steps.find.result.locked', 'locked'],
     [[find, reading('to {{steps.find.result.mail}}')], '1/data/note', 'steps.find.result.mail', 'mail'],
     [
       [find, found('again', { filters: [{ column: 'mail', value: '{{steps.find.result.mail}}', optional: true }] })],
@@ -95,6 +100,7 @@ test('a later step may read all other members of a result', async (t) => {
     [find, reading('{{steps.find.result.meta.mail}}')],
     [find, reading('{{steps.find.result.mial}}')],
     [find, reading('{{steps.find.error.message}}')],
+    [find, pay({ condition: '{{steps.find.result}}.id == 1 && {{steps.find.result}}.meta.mail == "a"' })],
     [find, open, pay({ condition: 'steps.open.result.locked != true' })],
     [list, reading('{{steps.list.result.data.0.locked}}')],
     [group, reading('{{steps.group.result.open.mail}} {{steps.group.result.call.mail}} {{steps.call.result.mail}}')],
@@ -111,7 +117,9 @@ test('the response and the transform of a route may read excluded fields of its 
 })
 
 test('stored workflows keep running if they read excluded fields', async (t) => {
-  t.strictSame(faultsOf(route([find, pay({ condition: 'steps.find.result.locked != true' })]), storedIn(context)), [])
+  for (const condition of ['steps.find.result.locked != true', '{{steps.find.result}}.locked != true']) {
+    t.strictSame(faultsOf(route([find, pay({ condition })]), storedIn(context)), [], condition)
+  }
 })
 
 test("named workflows of a tenant's document cannot read excluded fields of earlier steps", async (t) => {
