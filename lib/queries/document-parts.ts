@@ -13,10 +13,11 @@ import type { DocumentQuery } from '../schema/query.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import type { compileDocumentCursors } from './document-cursor.js'
+import { isExcludedInput, isOfCaller, withoutExcluded } from './excluded-input.js'
 import type { RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { refuse, requestPath } from './request-value.js'
-import { isExcludedInput, isOfCaller, isOmitted, maxRows } from './write-input.js'
+import { isOmitted, maxRows } from './write-input.js'
 
 type Operation = DocumentQuery['operation']
 
@@ -129,7 +130,9 @@ export function compileDocumentInput (
   context: QueryContext
 ): DocumentInput | undefined {
   const before = context.faults.faults.length
-  const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
+  const given = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
+  // Fields of documents that are one template are left out below.
+  const value = given.within === undefined ? given : withoutExcluded(given, excluded)
   if (context.faults.faults.length > before) return undefined
   const acceptsMany = operation === 'create' || operation === 'add'
   if (value.constant && !isRecord(value.evaluate(noScope)) && !(acceptsMany && Array.isArray(value.evaluate(noScope)))) {
@@ -137,7 +140,10 @@ export function compileDocumentInput (
     return undefined
   }
   const members = isRecord(data)
-    ? Object.entries(data).map(([name, member]) => ({ name, value: compileValue(member, pointerTo(pointer, name), context) }))
+    ? Object.entries(data).map(([name, member]) => ({
+      name,
+      value: withoutExcluded(compileValue(member, pointerTo(pointer, name), context), excluded)
+    }))
     : null
   const nested = members?.filter(({ value }) => value.within !== undefined) ?? []
   const dropped = droppedFields(members, value, excluded)

@@ -10,6 +10,7 @@ import { nearest, pointerTo } from '../schema/faults.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import { type Encoder, unfit } from './column-value.js'
 import { findColumn, type QueryContext } from './context.js'
+import { isExcludedInput, isOfCaller, withoutExcluded } from './excluded-input.js'
 import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
 import { maxDetails, refuse, requestPath } from './request-value.js'
 import type { Draft, Switch } from './sql.js'
@@ -104,7 +105,7 @@ function configuredInput (
   const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, place: string, excluded: boolean }[] = []
   for (const [name, configured] of Object.entries(data)) {
     const at = pointerTo(pointer, name)
-    const value = compileValue(configured, at, context)
+    const value = withoutExcluded(compileValue(configured, at, context), excluded)
     const column = findColumn(table, name, at, context)
     if (column === undefined) continue
     const reason = unwritable(table, column)
@@ -154,20 +155,12 @@ function presenceOf (index: number): Switch {
   return (_scope, { row }) => row[index] !== undefined
 }
 
-/** Excluded fields are removed from the body before `data` reads it. */
-export function isExcludedInput (name: string, { references }: CompiledValue, excluded: ReadonlySet<string>): boolean {
-  return references.some((reference) => isOfCaller(reference) && (excluded.has(name) || excluded.has(String(reference.path[0]))))
-}
-
-/** The body is also the default input of a workflow. */
-export function isOfCaller ({ source }: Reference): boolean {
-  return source === 'body' || source === 'input'
-}
-
 /** The body, or one template or list that gives rows: each member must be a column. */
 function wholeInput (data: unknown, table: Table, pointer: string, context: QueryContext, options: InputOptions): WriteInput {
-  const value = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   const { excluded, many } = options
+  const given = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
+  // Fields of rows that are one template are left out below.
+  const value = given.within === undefined ? given : withoutExcluded(given, excluded)
   const fromBody = value.references.some(({ source }) => source === 'body')
   const excludes = value.references.some(isOfCaller)
   const encoderOfColumn = fromBody ? jsonEncoderOf : writtenEncoderOf

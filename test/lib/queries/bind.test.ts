@@ -1,5 +1,6 @@
 import { test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
+import type { QueryContext } from '../../../lib/queries/index.js'
 import type { Query } from '../../../lib/schema/query.js'
 import { refusalOf } from './database.js'
 import { compile, compileDocument, scopeOf } from './helpers.js'
@@ -179,6 +180,31 @@ test('excluded fields of the body are dropped, configured ones are not', async t
     write({ title: '{{body.status}}', status: '{{body.state}}', slug: '{{body.slug}}' }, { status: '1', state: '2', slug: '3' }),
     ['a', '3']
   )
+})
+
+test('excluded fields of a body that is one value of a write are dropped', async t => {
+  const changes: Partial<QueryContext> = { excludeFields: ['status'], sources: new Set(['body', 'input', 'query']) }
+  const write = (data: unknown, body: unknown, fullAccess = false): unknown =>
+    compile({ ...insert, select: 'id', data }, changes).bind(scopeOf({ body, input: body, fullAccess })).values.at(-1)
+  const body = { a: 1, status: 'hidden' }
+  for (const source of ['body', 'input']) {
+    const cases: [meta: unknown, given: unknown, stored: string, all: string][] = [
+      [`{{${source}}}`, body, '{"a":1}', '{"a":1,"status":"hidden"}'],
+      [{ all: `{{${source}}}` }, body, '{"all":{"a":1}}', '{"all":{"a":1,"status":"hidden"}}'],
+      [[1, `of {{${source}}}`], body, '[1,"of {\\"a\\":1}"]', '[1,"of {\\"a\\":1,\\"status\\":\\"hidden\\"}"]'],
+      [`{{query.none || ${source}}}`, body, '{"a":1}', '{"a":1,"status":"hidden"}'],
+      [`{{${source}}}`, [body], '[{"a":1}]', '[{"a":1,"status":"hidden"}]'],
+      [`{{${source}[0]}}`, [body], '{"a":1}', '{"a":1,"status":"hidden"}'],
+      [{ all: `{{${source}.0}}` }, [body], '{"all":{"a":1}}', '{"all":{"a":1,"status":"hidden"}}']
+    ]
+    for (const [meta, given, stored, all] of cases) {
+      const text = JSON.stringify(meta)
+      t.equal(write({ title: 'x', meta }, given), stored, text)
+      t.equal(write({ title: 'x', meta }, given, true), all, `${text} with full access`)
+      t.strictSame(write([{ title: 'x', meta }], given), `[{"title":"x","meta":${stored}}]`, `${text} in a list of rows`)
+    }
+    t.equal(write([{ title: 'x', slug: `{{${source}.status}}` }], body), '[{"title":"x"}]')
+  }
 })
 
 test('a variant has one text and one name for all values; variants beyond 64 run without a name', async t => {

@@ -139,6 +139,24 @@ onEachEngine(notes, {
       { id: 's', a: 3, c: 4 }
     )
     t.strictSame(await library.sql("select data from tenantry.documents where id = 's'"), [{ data: { a: 3, c: 4, secret: 'fixed' } }])
+
+    const whole: DocumentQuery = { ...set, data: { entry: '{{body}}', deep: { all: '{{body}}' }, note: 'of {{body}}' } }
+    const seen = { b: 5 }
+    const all = { b: 5, secret: 9 }
+    await library.runDocument(whole, { body: all }, changes)
+    t.strictSame(await library.sql("select data - 'secret' as data from tenantry.documents where id = 's'"), [
+      { data: { entry: seen, deep: { all: seen }, note: 'of {"b":5}' } }
+    ])
+    await library.runDocument(whole, { body: all, fullAccess: true }, changes)
+    t.strictSame(await library.sql("select data from tenantry.documents where id = 's'"), [
+      { data: { entry: all, deep: { all }, note: 'of {"b":5,"secret":9}' } }
+    ])
+    const add: DocumentQuery = { collection: 'logs', operation: 'add', data: [{ entry: '{{body}}' }, { b: '{{body.secret}}' }] }
+    await library.runDocument(add, { body: all }, changes)
+    t.strictSame(await library.sql("select data from tenantry.documents where collection = 'logs' order by data"), [
+      { data: {} },
+      { data: { entry: seen } }
+    ])
   },
 
   'set by a caller without full access keeps the excluded fields that it does not write': async (t, library) => {
