@@ -1,4 +1,5 @@
 /** Settings from the environment, and the templates of a document that name them. */
+import { isExact } from '../json/exact-number.js'
 import type { SchemaNode } from '../schema/annotations.js'
 import type { FaultList } from '../schema/faults.js'
 import { parseOrFault, parseTemplate, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
@@ -78,6 +79,8 @@ export function settingsIn (text: string): string[] {
 const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
 function converted (value: unknown, accepted: ReadonlySet<string>): unknown {
+  // Members of a document are doubles.
+  if (isExact(value)) return Number(value)
   if (typeof value !== 'string') return value
   const text = value.trim()
   if (accepted.has('boolean') && (text === 'true' || text === 'false')) return text === 'true'

@@ -1,5 +1,6 @@
 /** The syntax of templates: text with `{{...}}` becomes segments. reference.ts resolves their names. */
 import { LRUCache } from 'lru-cache'
+import { type Exact, numberIn } from '../json/exact-number.js'
 import type { FaultList } from '../schema/faults.js'
 
 /** Bounds of one template, so that a hostile document costs little. */
@@ -21,7 +22,7 @@ export interface PathNode {
 
 export interface LiteralNode {
   readonly kind: 'literal'
-  readonly value: string | number | boolean | null
+  readonly value: string | number | Exact | boolean | null
 }
 
 /** `{{a || b || 10}}`: the alternatives in order. */
@@ -152,7 +153,8 @@ class Scanner {
     const next = this.text.charAt(this.position)
     if (next === '"' || next === "'") return { kind: 'literal', value: this.quoted(next) }
     const digits = this.match(number)
-    if (digits !== null) return { kind: 'literal', value: Number(digits[0]) }
+    // A number beyond the bounds of a body stays a double.
+    if (digits !== null) return { kind: 'literal', value: numberIn(digits[0]) ?? Number(digits[0]) }
     if (next === '' || next === '}' || next === '|') this.fail(opening, 'expected a path or a default')
     const path = this.path()
     if (path.path.length > 0 || path.call) return path

@@ -39,6 +39,9 @@ t.test('a default replaces a missing or empty setting', async (t) => {
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT || 4096}}' } }, { LIMIT: '' }).server.bodyLimit, 4096)
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT || env.OTHER || 4096}}' } }, { OTHER: '99' }).server.bodyLimit, 99)
   t.equal(check({ embedded: { dbPath: "{{env.DATA || '.data'}}" } }, {}).database.embedded?.dbPath, '.data')
+  const ttl = '{{env.TTL || 0.50000000000000000001}}'
+  t.equal(check({ cache: { enabled: true, provider: 'memory', ttl } }, {}).cache.ttl, 0.5, 'a number is a double')
+  t.equal(check({ jwt: { secret, issuer: 'no. {{env.NO || 9007199254740993}}' } }, {}).jwt?.issuer, 'no. 9007199254740993')
 })
 
 t.test('a missing setting is a fault that names it', async (t) => {

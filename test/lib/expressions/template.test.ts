@@ -109,6 +109,16 @@ t.test('|| provides a default for missing, null and empty values; 0 and false st
   t.equal(evaluate('page {{query.page || 1}}', { query }), 'page 1')
 })
 
+t.test('a number as a default keeps every digit', async (t) => {
+  t.equal(evaluate('{{query.after || 9007199254740993}}'), 9007199254740993n)
+  t.equal(evaluate('{{query.after || -9007199254740993}}'), -9007199254740993n)
+  t.equal(String(evaluate('{{query.rate || 0.1234567890123456789}}')), '0.1234567890123456789')
+  t.equal(evaluate('after {{query.after || 9007199254740993}}'), 'after 9007199254740993')
+  for (const [text, value] of [['9007199254740991', 9007199254740991], ['1.10', 1.1], ['1e3', 1000], ['1e999', Infinity]] as const) {
+    t.equal(evaluate(`{{query.none || ${text}}}`), value, text)
+  }
+})
+
 t.test('only own members can be read', async (t) => {
   const body = { text: 'abc', list: [1], made: Object.create({ inherited: 1 }) }
   for (

@@ -207,6 +207,14 @@ test('excluded fields of a body that is one value of a write are dropped', async
   }
 })
 
+test('a number that a template has as its default keeps its digits in filters and written values', async t => {
+  const value = '{{query.after || 9007199254740993}}'
+  const { bind } = compile({ table: 'reviews', operation: 'select', filters: [{ column: 'id', operator: 'gt', value }] })
+  t.ok(bind(scopeOf()).values.includes('9007199254740993'))
+  const data = { title: 'x', meta: { a: value } }
+  t.strictSame(compile({ ...insert, select: 'id', data }).bind(scopeOf()).values, ['a', 'x', '{"a":9007199254740993}'])
+})
+
 test('a variant has one text and one name for all values; variants beyond 64 run without a name', async t => {
   const { bind } = compile({ ...insert, select: 'id' })
   const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
