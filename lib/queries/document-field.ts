@@ -72,9 +72,8 @@ function conditionOf (operator: Operator, field: JsonField, bind: Binder, config
     switch (operator) {
       case 'eq':
         return `${left} = ${draft.add(bind, 'jsonb')}`
-      // `neq` does not match null, as with a column.
       case 'neq':
-        return `(${left} <> ${draft.add(bind, 'jsonb')} and ${left} <> 'null')`
+        return `${nullOf(left)} <> ${draft.add(bind, 'jsonb')}`
       case 'gt':
       case 'gte':
       case 'lt':
@@ -119,7 +118,7 @@ function urlConditionOf (operator: TypedOperator, field: JsonField, bind: Binder
       case 'in':
         return `${left} = any(${values})`
       case 'neq':
-        return `(${left} <> all(${values}) and ${left} <> 'null')`
+        return `${nullOf(left)} <> all(${values})`
       case 'contains':
         return `${left} @> any(${values})`
       case 'gt':
@@ -133,6 +132,11 @@ function urlConditionOf (operator: TypedOperator, field: JsonField, bind: Binder
         return overlap(left, values)
     }
   }
+}
+
+/** A JSON null as SQL's: neither `neq` nor its `not` matches it, as with a column. */
+function nullOf (left: string): string {
+  return `nullif(${left}, 'null')`
 }
 
 function overlap (left: string, values: string): string {

@@ -53,6 +53,9 @@ onEachEngine(notes, {
       [{ column: 'tags', operator: 'overlaps', value: ['y', 'z'] }, ['n1', 'n2']],
       [{ column: 'id', operator: 'in', value: ['n1', 'n3'] }, ['n1', 'n3']],
       [{ not: { column: 'age', value: 3 } }, ['n2', 'n3']],
+      [{ column: 'left', operator: 'neq', value: 5 }, []],
+      [{ not: { column: 'left', operator: 'neq', value: 5 } }, []],
+      [{ not: { column: 'age', operator: 'neq', value: 20 } }, ['n2']],
       [{ or: [{ column: 'id', value: 'n2' }, { column: 'title', value: 'Alpha' }] }, ['n1', 'n2']]
     ]
     for (const [filter, expected] of cases) t.strictSame(await find(filter), expected, JSON.stringify(filter))
@@ -65,6 +68,14 @@ onEachEngine(notes, {
         `optional ${operator}`
       )
     }
+    for (const operator of ['eq', 'neq', 'gt', 'lte', 'like', 'is', 'in', 'contains', 'overlaps', 'array-contains', 'array-contains-any']) {
+      for (const value of ['{{query.x}}', '{{body.x}}']) {
+        t.strictSame(await find({ not: { column: 'left', operator, value } }), [], `not ${operator} nothing, of a field that is null: ${value}`)
+      }
+    }
+    t.strictSame(await find({ column: 'left', operator: 'neq', value: '{{query.x}}' }, { x: '5' }), [])
+    t.strictSame(await find({ not: { column: 'left', operator: 'neq', value: '{{query.x}}' } }, { x: '5' }), [])
+    t.strictSame(await find({ not: { column: 'age', operator: 'neq', value: '{{query.x}}' } }, { x: '3' }), ['n1', 'n3'])
     const wrong = find({ column: 'title', operator: 'is', value: '{{query.x}}' }, { x: { toString: 1, valueOf: 1 } })
     t.match(await refusalOf(wrong), { status: 400, details: [{ path: '/query/x' }] }, 'an object that cannot become text')
     for (const x of ["'", '"', "') or true --", '\\', '{}']) {

@@ -92,6 +92,13 @@ onEachEngine(articles, {
       const negated: Query = { table: 'articles', operation: 'select', filters: [{ not: { column, operator, value: '{{query.x}}' } }] }
       t.strictSame(await library.column('views', negated), [], `not ${operator} ${column}`)
     }
+    await library.sql(`update articles set meta = '{"n": null}' where id = '${uuid(13)}'`)
+    for (const operator of ['eq', 'neq', 'gt', 'like', 'is', 'in', 'contains'] as const) {
+      for (const value of ['{{query.x}}', '{{body.x}}']) {
+        const negated: Query = { table: 'articles', operation: 'select', filters: [{ not: { column: "meta->'n'", operator, value } }] }
+        t.strictSame(await library.column('views', negated), [], `not ${operator} meta->'n' ${value}`)
+      }
+    }
     t.strictSame(await find('is', 'featured', {}, { x: 'true' }), [10])
     t.strictSame(await find('is', 'slug', {}, { x: 'null' }), [30])
     t.strictSame(await find('is', 'slug', { optional: true }, { x: null }), [30], 'null is a value of an optional `is`')
