@@ -1,6 +1,7 @@
 /** Language models and embedding models, as plugins and workflow steps use them. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { TenantLife } from '../identity/tenant-ref.js'
 
 /** The usage of a call. `cost` is in USD. */
 export const ModelUsage = Type.Object({
@@ -75,6 +76,8 @@ export interface ModelUser {
 export interface ChatCall {
   /** Never empty: usage is booked to this tenant. */
   readonly tenant: string
+  /** As the caller found the tenant: a later tenant with its id gets `tenantUnknown`. Default: the present tenant. */
+  readonly life?: TenantLife | undefined
   /** null without a caller; resource limits do not apply then. */
   readonly user: ModelUser | null
   readonly messages: readonly ModelMessage[]
@@ -119,6 +122,8 @@ export type ChatEvent =
 
 export interface EmbedCall {
   readonly tenant: string
+  /** As the caller found the tenant: a later tenant with its id gets `tenantUnknown`. Default: the present tenant. */
+  readonly life?: TenantLife | undefined
   readonly user: ModelUser | null
   /** 1 to 2048 texts. */
   readonly texts: readonly string[]
@@ -136,8 +141,9 @@ export interface Embedded {
 
 /**
  * The type of `app.models`. Calls reserve tokens and cost in the usage ledger, and settle them with the provider's figures. They reject
- * with `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its key), `notFound` (an unknown model), `providerKeyRefused`
- * (424, the tenant's key), `providerFailed` (502), `providerBusy` (503), `providerTimeout` (504). Errors contain no text of the provider.
+ * with `tenantUnknown` (also if the tenant is deleted meanwhile), `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its
+ * key), `notFound` (an unknown model), `providerKeyRefused` (424, the tenant's key), `providerFailed` (502), `providerBusy` (503),
+ * `providerTimeout` (504). Errors contain no text of the provider.
  */
 export interface Models {
   /** The models that callers may name, with chat models first. */

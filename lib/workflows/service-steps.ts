@@ -1,6 +1,6 @@
 /** Kinds of steps that other plugins run, such as language models and files: their checks, and the interface of their runners. */
 import { hasTemplate } from '../expressions/template-parser.js'
-import type { Owner } from '../identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../identity/tenant-ref.js'
 import { isRecord } from '../json/plain-value.js'
 import type { ModelTool } from '../models/types.js'
 import { isRoomName, visibleMessage } from '../realtime/rooms.js'
@@ -107,6 +107,8 @@ export const realtimeStep: StepKind = {
 export interface StepCall {
   /** Empty for the platform. */
   readonly tenant: Owner
+  /** As the run found the tenant; undefined for the platform. */
+  readonly life: TenantLife | undefined
   /** The user who started the run; null without a token. */
   readonly user: string | null
   /** The number of tool calls around the run. */

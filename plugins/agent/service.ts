@@ -11,7 +11,6 @@ import type { ChatResult, ModelTool, ModelUsage, ModelUser } from '../../lib/mod
 import { optional } from '../../lib/plugin/define.js'
 import type { Chat } from '../../lib/schema/agent.js'
 import { actorOf } from '../auth/actor.js'
-import { requireSameLife } from '../tenancy/tenant.js'
 import { promptOf } from './prompt.js'
 import { createConversationStore } from './store.js'
 import type { AgentEvent, ConversationOwner, Excerpt } from './types.js'
@@ -79,10 +78,8 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
     { owner: { tenant, life }, user, message }: ChatInput,
     signal: AbortSignal
   ): Promise<{ excerpts: readonly Excerpt[], usage: ModelUsage }> {
-    // The lists of tools may have taken long.
-    await requireSameLife(app.tenants, { id: tenant, life })
     const search = { query: message.slice(0, maxQuery), limit: maxExcerpts, mode: 'hybrid' } as const
-    const found = await embeddings()?.search(tenant, search, { user, signal })
+    const found = await embeddings()?.search(tenant, search, { life, user, signal })
     return { excerpts: found?.results ?? [], usage: found?.usage ?? noUsage }
   }
 
@@ -116,7 +113,7 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
 
   async function * respond (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
     const { owner, conversationId, message, user } = input
-    const { tenant } = owner
+    const { tenant, life } = owner
     if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw failure('notFound')
     const id = conversationId ?? randomUUID()
     const history = conversationId === undefined ? [] : await store.messages(tenant, conversationId)
@@ -133,13 +130,12 @@ export function createAgent (app: FastifyInstance, settings: AgentSettings, now:
     })
     const call = {
       tenant,
+      life,
       user,
       messages,
       signal,
       ...offered.length > 0 && { tools: offered, ...settings.maxRounds !== undefined && { maxRounds: settings.maxRounds } }
     }
-    // The lists of tools and the search may have taken long.
-    await requireSameLife(app.tenants, { id: tenant, life: owner.life })
     for await (const event of models.stream(call)) {
       if (event.type === 'begun') yield { type: 'start', conversationId: id, citations: excerpts.map(citationOf) }
       else if (event.type === 'usage') yield { ...event, ...addUsage(event, found.usage) }

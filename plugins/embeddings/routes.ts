@@ -10,7 +10,7 @@ import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { actorOf } from '../auth/actor.js'
 import { limitedUser } from '../resource-limits/service.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import type { Batches } from './batches.js'
 import {
   Batch, BatchQueued, BatchStatus, checkDocument, checkFilter, Document, DocumentList, DocumentParams,
@@ -34,6 +34,7 @@ export interface EmbeddingRouteParts {
 export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
   const prefix = prefixOf(app)
   const callOf = (request: FastifyRequest, reply: FastifyReply) => ({
+    life: requiredTenant(request).life,
     user: limitedUser(request),
     signal: leftOf(reply),
     actor: actorOf(request)

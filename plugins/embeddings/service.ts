@@ -44,14 +44,16 @@ export function createEmbeddings ({ models, space, store, reader, tenants, now }
     maxOfTenant: ofTenant, maxInAll: atOnce, maxWait: waitMs, tooManyOfTenant: busy, tooManyInAll: busy
   })
 
-  /** Rejects with `tenantUnknown` if the tenant was deleted while the model embedded the texts. */
-  async function embed (tenant: Owner, texts: readonly string[], { user, signal }: EmbeddingCall) {
-    const before = await presentTenant(tenants, tenant)
+  /** Rejects with `tenantUnknown` if the tenant was deleted, also while the model embedded the texts. */
+  async function embed (tenant: Owner, texts: readonly string[], { life: given, user, signal }: EmbeddingCall) {
+    const before = await presentTenant(tenants, tenant, given)
+    const { life } = before
     const embeddings: (readonly number[])[] = []
     let usage = noUsage
     for (let start = 0; start < texts.length; start += textsPerCall) {
       const part = texts.slice(start, start + textsPerCall)
-      const embedded = await models.embed({ tenant, user, texts: part, dimensions: space.dimensions, signal }).catch((error: unknown) => {
+      const call = { tenant, life, user, texts: part, dimensions: space.dimensions, signal }
+      const embedded = await models.embed(call).catch((error: unknown) => {
         if (start > 0) markCharged(error)
         throw error
       })
@@ -77,10 +79,10 @@ export function createEmbeddings ({ models, space, store, reader, tenants, now }
 
   async function putWith (tenant: Owner, document: NewDocument, call: DocumentCall, also?: AlsoWrite): Promise<PutDocument> {
     const { id = randomUUID(), contentType, metadata = {} } = document
-    const { life } = await presentTenant(tenants, tenant)
+    const { life } = await presentTenant(tenants, tenant, call.life)
     return await limiter.run(tenant, async () => {
       const contents = await reader.read(tenant, document, call.signal)
-      const { chunks, usage } = await embedChunks(tenant, contents, call)
+      const { chunks, usage } = await embedChunks(tenant, contents, { ...call, life })
       const outcome = await afterCharge(() => store.put(tenant, { id, contentType, metadata, chunks }, {
         life,
         also: async (transaction, isNew) => {

@@ -3,6 +3,7 @@
  * `tenantUnknown` if the tenant does not exist, or is deleted meanwhile.
  */
 import type { Actor } from '../../lib/database/audit.js'
+import type { TenantLife } from '../../lib/identity/tenant-ref.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { ChunkMatch, DocumentPage, FilterValue, StoredDocument } from '../../lib/vectors/types.js'
 
@@ -37,6 +38,8 @@ export interface Search {
 
 /** The caller. */
 export interface EmbeddingCall {
+  /** As the caller found the tenant: a later tenant with its id gets `tenantUnknown`. Default: the present tenant. */
+  readonly life?: TenantLife | undefined
   readonly user: ModelUser | null
   readonly signal: AbortSignal
 }

@@ -31,7 +31,7 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
       tags,
       summary: 'List tools of the MCP servers',
       description: 'Starts idle servers. The list omits servers that fail.',
-      response: { 200: ToolList, ...errorResponses(...refusals, 504) }
+      response: { 200: ToolList, ...errorResponses(...refusals, 404, 504) }
     }
   }, async (request, reply) => ({ tools: await service.tools(tenantOf(request), leftOf(reply)) }))
 

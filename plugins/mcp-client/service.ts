@@ -37,13 +37,13 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
     return (await presentTenant(tenants, id, life)).life
   }
 
-  /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong. */
+  /** Empty if the server fails. Rejects with `toolsBusy`, since a list without the server's tools would be wrong, and `tenantUnknown`. */
   async function knownTools (server: McpServer, tenant: TenantLife, signal: AbortSignal): Promise<ReadonlyMap<string, RemoteTool>> {
     try {
       return await pool.use(server, tenant, signal, (connection) => connection.tools(signal))
     } catch (err) {
       signal.throwIfAborted()
-      if (isFailure(err, 'toolsBusy')) throw err
+      if (isFailure(err, 'toolsBusy') || isFailure(err, 'tenantUnknown')) throw err
       log.debug({ err, server: server.name, tenant: tenantOfLife(tenant) }, 'the tools of an MCP server cannot be listed')
       return new Map()
     }

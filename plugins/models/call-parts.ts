@@ -9,6 +9,7 @@ import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'
 import type { ModelInfo } from '../../lib/models/types.js'
 import type { Secrets } from '../secrets/service.js'
+import type { FindsTenants } from '../tenancy/tenant.js'
 import type { Calls } from './calls.js'
 import type { Charges, ModelFigures } from './charges.js'
 
@@ -16,6 +17,7 @@ export interface CallParts {
   readonly provider: ProviderModels
   readonly connections: Connections
   readonly keys: ModelKeys
+  readonly tenants: FindsTenants
   readonly calls: Calls
   readonly charges: Charges
   readonly figures: ModelFigures

@@ -11,7 +11,7 @@ import type { ResponseFormat } from '../../lib/models/response-format.js'
 import type { Received } from '../../lib/models/round.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import type { ChatCall, ChatEvent, ChatResult, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
-import { requireSameLife } from '../tenancy/tenant.js'
+import { presentTenant, requireSameLife } from '../tenancy/tenant.js'
 import type { Payer } from './charges.js'
 import { ChatRound, type TimeBound } from './chat-round.js'
 import { type ChatParts, prepareCall, type PreparedCall } from './prepared-call.js'
@@ -41,7 +41,7 @@ type ChatEvents = AsyncGenerator<ChatEvent, void, undefined>
 
 async function * converse (parts: ChatParts, call: ChatCall, bound: TimeBound): ChatEvents {
   const prepared = await inTurnOf(tenantRef(call.tenant), () => prepareCall(parts, call))
-  const open = await openCall(parts, prepared.payer, call.signal)
+  const open = await openCall(parts, prepared.payer, call)
   try {
     yield * runRounds(parts, call, prepared, open, bound)
   } catch (error) {
@@ -58,24 +58,24 @@ interface OpenCall {
   readonly signal: AbortSignal
   readonly apiKey: string
   readonly images: HeldImages
-  /** Rejects with `tenantUnknown` if the tenant was deleted since the start of the call. */
-  requireTenant(): Promise<void>
+  /** Throws, or rejects with, `tenantUnknown` if the tenant was deleted since the start of the call. */
+  requireTenant(): void | Promise<void>
   /** Whether a request of the call was charged. */
   isCharged: boolean
   /** Ends the call, which does not count if nothing was charged. */
   end(): Promise<void>
 }
 
-/** Counts the call, and takes its slot. */
+/** Counts the call, and takes its slot. Rejects with `tenantUnknown` for a later tenant than that of the call. */
 async function openCall (
   { keys, charges, calls, images: memory, tenants }: ChatParts,
   payer: Payer,
-  callerSignal: AbortSignal
+  { life, signal }: Pick<ChatCall, 'life' | 'signal'>
 ): Promise<OpenCall> {
-  const tenant = await tenants.get(payer.tenant)
+  const tenant = await presentTenant(tenants, payer.tenant, life)
   const apiKey = await keys.of(payer.tenant)
   const count = await charges.count(payer)
-  const slot = await calls.begin(payer.tenant, callerSignal).catch(async (error: unknown) => {
+  const slot = await calls.begin(payer.tenant, signal).catch(async (error: unknown) => {
     await count.give()
     throw error
   })
@@ -85,9 +85,7 @@ async function openCall (
     apiKey,
     images,
     isCharged: false,
-    async requireTenant () {
-      if (tenant !== null) await requireSameLife(tenants, tenant)
-    },
+    requireTenant: () => requireSameLife(tenants, tenant),
     async end () {
       images.release()
       if (!open.isCharged) await count.give()
@@ -107,6 +105,8 @@ async function * runRounds (parts: ChatParts, call: ChatCall, prepared: Prepared
   let usage: ModelUsage = noUsage
   let text = ''
   for (let number = 1; ; number++) {
+    // The key may be that of a later tenant by now, and the tools may have taken long.
+    await open.requireTenant()
     const round = new ChatRound({ parts, prepared: { ...prepared, promptTokens }, apiKey, bound, signal })
     let hasEnded = false
     try {
@@ -134,7 +134,6 @@ async function * runRounds (parts: ChatParts, call: ChatCall, prepared: Prepared
       return
     }
     const results = await runTools(received.calls, call.tools ?? [], room, signal)
-    await open.requireTenant()
     prompt.push({ role: 'assistant', content: received.parts }, { role: 'tool', content: results.map(({ part }) => part) })
     promptTokens += results.reduce((sum, { tokens }) => sum + tokens, 0)
     for (const { outcome } of results) {

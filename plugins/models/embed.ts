@@ -8,6 +8,7 @@ import { maxText } from '../../lib/models/prompt.js'
 import { addUsage, countTokens, noUsage } from '../../lib/models/tokens.js'
 import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import type { Embedding } from '../../lib/schema/agent.js'
+import { presentTenant, requireSameLife } from '../tenancy/tenant.js'
 import { type CallParts, failedCall } from './call-parts.js'
 
 const maxTexts = 2048 // of a call
@@ -20,7 +21,8 @@ export interface EmbedParts extends CallParts {
   readonly info: ModelInfo
 }
 
-export function createEmbedder ({ embedding, info, provider, connections, keys, calls, charges, figures, log, warned }: EmbedParts) {
+export function createEmbedder (parts: EmbedParts) {
+  const { embedding, info, provider, connections, keys, tenants, calls, charges, figures, log, warned } = parts
   let dimensions = embedding.dimensions ?? null
   const providerOptions = embedding.dimensions === undefined ? {} : provider.embeddingOptions(embedding.dimensions)
 
@@ -74,6 +76,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       }
       if (texts.includes('')) throw failure('badRequest', { message: 'A text is empty' })
       const tenant = tenantRef(call.tenant)
+      const owner = await presentTenant(tenants, tenant, call.life)
       const apiKey = await keys.of(tenant)
       const countedCall = await charges.count({ tenant, user: call.user, price: info.price })
       let usage = noUsage
@@ -84,6 +87,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
           const size = Math.min(textsPerRequest, await model.maxEmbeddingsPerCall ?? textsPerRequest)
           const embeddings: number[][] = []
           for (let start = 0; start < texts.length; start += size) {
+            await requireSameLife(tenants, owner)
             const part = await request(call, texts.slice(start, start + size), model, slot.signal)
             embeddings.push(...part.embeddings)
             usage = addUsage(usage, part.usage)

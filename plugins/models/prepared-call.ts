@@ -9,7 +9,6 @@ import { compileResponseFormat, type ResponseFormat } from '../../lib/models/res
 import { countPrompt, countTokens } from '../../lib/models/tokens.js'
 import type { ChatCall, ModelInfo, ModelMessage } from '../../lib/models/types.js'
 import type { Llm } from '../../lib/schema/agent.js'
-import type { FindsTenants } from '../tenancy/tenant.js'
 import type { CallParts } from './call-parts.js'
 import type { Payer } from './charges.js'
 import { schemasOf } from './tools.js'
@@ -23,7 +22,6 @@ export interface ChatParts extends CallParts {
   readonly settings: Pick<AgentSettings, 'chat' | 'logPrompts'>
   readonly models: readonly ModelInfo[]
   readonly images: ImageMemory
-  readonly tenants: FindsTenants
 }
 
 /** A validated call. */

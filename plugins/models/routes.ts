@@ -7,7 +7,7 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { ChatCall, ChatResult, ToolSource } from '../../lib/models/types.js'
 import type { Files } from '../files/types.js'
 import { limitedUser } from '../resource-limits/service.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { sendEvents } from './event-stream.js'
 import { findImages } from './images.js'
 import { ChatBody, ChatResponse, ModelList, ModelQuery, StreamBody } from './schemas.js'
@@ -31,10 +31,11 @@ export function modelRoutes (
 ): void {
   async function callOf (request: FastifyRequest & { readonly body: ChatBody }, signal: AbortSignal): Promise<ChatCall> {
     const { messages, tools: names = [], ...settings } = request.body
-    const tenant = tenantOf(request)
+    const { id: tenant, life } = requiredTenant(request)
     return {
       ...settings,
       tenant,
+      life,
       user: limitedUser(request),
       messages: await findImages(request, tenant, messages, files()),
       tools: await findTools(toolSources(), names, request),

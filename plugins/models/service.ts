@@ -29,7 +29,8 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
   ).sort((left, right) => Number(left.kind === 'embedding') - Number(right.kind === 'embedding'))
   const connections = createConnections()
   const calls = createCalls()
-  const shared = { connections, calls, charges: createCharges(app), figures: createFigures(app), log: app.log, warned: createWarned() }
+  const [charges, figures] = [createCharges(app), createFigures(app)]
+  const shared = { connections, tenants: app.tenants, calls, charges, figures, log: app.log, warned: createWarned() }
   const chat: Chat = llm === undefined
     ? () => {
         throw failure('notFound', { message: 'This server has no chat model' })
@@ -40,7 +41,6 @@ export async function createModels (app: FastifyInstance, settings: AgentSetting
       settings,
       models: list,
       images: createImageMemory(),
-      tenants: app.tenants,
       provider: await loadProvider(llm.provider, llm.baseUrl, connections.fetch),
       keys: createKeys(llm.apiKey, secrets)
     })

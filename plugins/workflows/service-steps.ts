@@ -24,14 +24,14 @@ const maxTools = 32
 
 /** @param servers null without MCP servers */
 export function createLlmStep (models: Models, servers: () => McpServers | null): StepRunner {
-  async function toolsOf (names: unknown, { tenant, user, toolDepth: depth, routeTools, signal }: StepCall): Promise<ModelTool[]> {
+  async function toolsOf (names: unknown, { tenant, life, user, toolDepth: depth, routeTools, signal }: StepCall): Promise<ModelTool[]> {
     if (!Array.isArray(names) || names.length > maxTools || !names.every((name) => typeof name === 'string')) {
       throw refused(`\`params.tools\` must be an array of at most ${maxTools} names`)
     }
     // Only names of servers' tools have a dot.
     const ofRoutes = names.filter((name) => !name.includes('.'))
     const ofServers = names.filter((name) => name.includes('.'))
-    const serverUser = { tenant, actor: { userId: user, address: null }, depth, signal }
+    const serverUser = { tenant, life, actor: { userId: user, address: null }, depth, signal }
     const found = new Map([
       ...ofRoutes.length === 0 ? [] : await routeTools(ofRoutes),
       ...ofServers.length === 0 ? [] : await servers()?.toolsFor(ofServers, serverUser) ?? []
@@ -46,7 +46,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
     // A further attempt would be charged too.
     isFinal: isCharged,
     async run ({ prompt, model, responseFormat, params }, step) {
-      const { tenant, user, signal, ...sending } = step
+      const { tenant, life, user, signal, ...sending } = step
       if (tenant === platformRef) throw failure('tenantRequired')
       const { system, maxOutputTokens, temperature, tools } = isRecord(params) ? params : {}
       const messages: ModelMessage[] = [
@@ -55,6 +55,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
       ]
       const call: ChatCall = {
         tenant,
+        life,
         user: user === null ? null : { id: user },
         messages,
         ...model !== undefined && model !== null && { model: textOf(model) },
@@ -105,9 +106,9 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
     // A further attempt would be charged too.
     isFinal: isCharged,
 
-    async run ({ operation, params }, { tenant, user, signal, ...sending }) {
+    async run ({ operation, params }, { tenant, life, user, signal, ...sending }) {
       if (tenant === platformRef) throw failure('tenantRequired')
-      const call = { user: user === null ? null : { id: user }, signal }
+      const call = { life, user: user === null ? null : { id: user }, signal }
       const name = embeddingOperations.find((one) => one === operation)
       switch (name) {
         case 'embed': {

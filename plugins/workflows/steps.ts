@@ -121,6 +121,7 @@ async function runOther (
   const result = await within(until, id, { clock, signal }, (over) =>
     runner.run(isRecord(evaluated) ? evaluated : {}, {
       tenant: tenantOrPlatform(scope.tenant),
+      life: scope.tenant?.life,
       user: scope.auth?.sub ?? null,
       toolDepth: caller.toolDepth,
       webhookDepth: scope.depth ?? 0,

@@ -5,6 +5,7 @@ import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { gate } from '../../helpers/gate.js'
 import { vectorOf } from '../../helpers/models.js'
+import { holdInPause } from '../../helpers/pauses.js'
 import { replaceTenant } from '../../helpers/succession.js'
 import { until } from '../../helpers/until.js'
 import { begin, chunk, finish, wireProvider } from '../models/app.js'
@@ -68,4 +69,16 @@ test('a chat reads no document of a later tenant with the id', async (t) => {
   t.match(await chat, { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
   t.strictSame(requests.filter(({ body }) => 'messages' in body), [], 'the later tenant pays for no chat')
   t.equal(await conversationsOf(app), 0)
+})
+
+test('a chat that waits for its turn asks no model for a later tenant with the id', async (t) => {
+  const model = await modelWithTools(t, [])
+  const { app, as } = await open(t, model.url.replace('/v1', ''), { server })
+  const pause = holdInPause(t, 'acme')
+  const chat = as('acme').chat('go', { documents: false })
+  await until('the chat waits', () => pause.waiting() === 1)
+  await replaceTenant(app, 'acme')
+  pause.end()
+  t.match(await chat, { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
+  t.equal(model.asked(), 0)
 })

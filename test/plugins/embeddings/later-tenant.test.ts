@@ -1,4 +1,5 @@
-/** Documents and searches of tenants that are deleted while the model embeds, and whose ids later tenants have. */
+/** Documents and searches of tenants that are deleted before the model has embedded their texts, and whose ids later tenants have. */
+import { Readable } from 'node:stream'
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { gate } from '../../helpers/gate.js'
@@ -41,4 +42,27 @@ test('a search reads no document of a later tenant with the id', async (t) => {
     const response = await late(opened, mode, 'POST /agent/embeddings/search', { query: 'a pump', mode })
     refused(t, response, 404, 'TENANT_UNKNOWN', mode)
   }
+})
+
+test('a document whose file takes long is not embedded for a later tenant with the id', async (t) => {
+  const { app, models, as } = await open(t)
+  const [reading, door] = [gate(), gate()]
+  await app.tenants.create({ id: 'acme', name: 'Earlier' })
+  const file = { name: 'a.txt', contentType: 'text/plain' } as const
+  const { id: fileId } = await app.files.put('acme', file, Readable.from(['a pump']), { sub: 'ada', actor: noActor })
+  const { open: openFile } = app.files
+  t.intercept(app.files, 'open', {
+    async value (tenant: string, id: string) {
+      const bytes = await openFile(tenant, id)
+      reading.open()
+      await door.opened
+      return bytes
+    }
+  })
+  const response = as('acme')('POST /agent/embeddings/document', { body: { contentType: 'text/plain', fileId } })
+  await reading.opened
+  await replaceTenant(app, 'acme')
+  door.open()
+  refused(t, await response, 404, 'TENANT_UNKNOWN')
+  t.strictSame(models.calls, [], 'the later tenant pays for nothing')
 })

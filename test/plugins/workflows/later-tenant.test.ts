@@ -1,6 +1,7 @@
 /** Runs within a request whose tenant is deleted meanwhile, and whose id a later tenant has. */
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import type { ChatCall } from '../../../lib/models/types.js'
 import { gate } from '../../helpers/gate.js'
 import { replaceTenant } from '../../helpers/succession.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -79,4 +80,23 @@ test('the tools of a run without a caller do not run for a later tenant with the
   refused(t, await late(t, opened, 'acme', 'POST /open-ask', { tenant: 'acme', body: {} }), 404, 'TENANT_UNKNOWN')
   t.strictSame(await opened.titles(), ['of the later tenant'])
   t.strictSame(opened.model.results, [], 'the model is not asked again')
+})
+
+test('a step whose tools take long asks no model for a later tenant with the id', async (t) => {
+  const { app, model, ask } = await openOn(t, [])
+  const [begun, door] = [gate(), gate()]
+  const { chat } = app.models
+  t.intercept(app.models, 'chat', {
+    async value (call: ChatCall) {
+      begun.open()
+      await door.opened
+      return await chat(call)
+    }
+  })
+  const response = ask('POST /read', { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }), body: {} })
+  await begun.opened
+  await replaceTenant(app, 'acme')
+  door.open()
+  refused(t, await response, 404, 'TENANT_UNKNOWN')
+  t.equal(model.asked(), 0)
 })
