@@ -214,12 +214,12 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 
   /** Sends the message and returns the body. The route's writes have committed, so an unsent message does not fail the request. */
-  #sent ({ make, pointer }: CompiledRouteMessage, scope: Scope, body: string): string {
+  async #sent ({ make, pointer }: CompiledRouteMessage, scope: Scope, body: string): Promise<string> {
     const { tenant } = scope
     const rooms = this.services.realtime()
     if (tenant === null || rooms === null) return body
     try {
-      rooms.publish(tenant.id, make(scope))
+      await rooms.publish(tenant, make(scope))
     } catch (err) {
       // The caller chooses the values of the room and the data.
       const level = this.services.warned.levelOf(tenant.id, 'message', this.origin.placeOf(pointer))

@@ -10,10 +10,10 @@ import type { CompiledCall } from '../connectors/types.js'
 import type { Engine } from '../database/engine.js'
 import type { IdempotencyClaim } from '../database/idempotency-claim.js'
 import type { PlaceOf } from '../expressions/condition.js'
-import type { Scope } from '../expressions/types.js'
+import type { Scope, ScopeTenant } from '../expressions/types.js'
 import type { DocumentStore } from '../firestore/types.js'
 import type { RouteReply } from '../http/route-reply.js'
-import type { Owner, TenantId } from '../identity/tenant-ref.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import type { Loads } from './cached.js'
 import type { IdempotencyKeys } from './idempotency.js'
 import type { ReceivedForm, RouteCall } from './route-call.js'
@@ -91,7 +91,8 @@ export interface Calls {
 }
 
 export interface Rooms {
-  publish (tenant: TenantId, message: RouteMessage): void
+  /** Throws, or rejects with, `tenantUnknown` if the tenant was deleted, even if a later tenant has its id. */
+  publish (tenant: ScopeTenant, message: RouteMessage): void | Promise<void>
 }
 
 export interface WorkflowStart<Request, Reply> {

@@ -1,5 +1,6 @@
 /** The parts of an app that declared routes use. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { createWarned } from '../../lib/cache/warned.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -7,6 +8,7 @@ import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { hasPermission, requirePermissions } from '../auth/access.js'
 import { limitedUser } from '../resource-limits/service.js'
+import { requireSameLife } from '../tenancy/tenant.js'
 import { createInbound } from './inbound.js'
 import type { WebhookDeduplication } from './webhook-deduplication.js'
 import { runRouteWorkflow } from './workflow.js'
@@ -32,7 +34,7 @@ export function servingOf (
 ): Serving {
   const { engine } = app
   const [secrets, cache, limits] = [optional(app, 'secrets')(), optional(app, 'cache')(), optional(app, 'resourceLimits')()]
-  const integrations = optional(app, 'integrations')
+  const [integrations, realtime] = [optional(app, 'integrations'), optional(app, 'realtime')]
   const [tenants, workflows] = [optional(app, 'tenants')(), optional(app, 'workflows')()]
   const workflowServing = { engine, tenants, cache, limits, integrations, workflows }
   const warned = createWarned()
@@ -52,7 +54,12 @@ export function servingOf (
     dashboardPermission,
     idempotency: optional(app, 'idempotency')(),
     files: optional(app, 'routeFiles'),
-    realtime: optional(app, 'realtime'),
+    realtime () {
+      const rooms = realtime()
+      if (rooms === null || tenants === null) return null
+      // The calls of the route may have taken long.
+      return { publish: (tenant, message) => whenKnown(requireSameLife(tenants, tenant), () => rooms.publish(tenant.id, message)) }
+    },
     prefix,
     inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, deduplication })
   }

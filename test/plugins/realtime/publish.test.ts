@@ -2,8 +2,12 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
+import { gate } from '../../helpers/gate.js'
+import { allowLongCalls } from '../../helpers/long-calls.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { remote } from '../../helpers/remote.js'
 import type { TestDocument } from '../../helpers/server.js'
+import { replaceTenant } from '../../helpers/succession.js'
 import { document, open } from './app.js'
 
 const routes: NonNullable<TestDocument['routes']> = [
@@ -140,4 +144,32 @@ test('messages that could never be sent are faults of the document', (t) => {
   t.match(faultsOf({ workflow: { steps: [{ ...step, params: {} }] } }), /params/)
   t.match(faultsOf({ workflow: { steps: [step] } }, { realtime: { enabled: false } }), /realtime/)
   t.end()
+})
+
+test('the message of a route with slow calls is not sent to a later tenant with the id', async (t) => {
+  const [called, door] = [gate(), gate()]
+  const service = await remote(t, async (_request, response) => {
+    called.open()
+    await door.opened
+    response.setHeader('content-type', 'application/json').end('{}')
+  })
+  const { app, connect, ask } = await open(t, {
+    egress: { allow: ['127.0.0.1'] },
+    customIntegrations: [{ name: 'slow', baseUrl: service.origin, actions: { call: { method: 'POST', path: '/' } } }],
+    routes: [
+      ...routes,
+      { path: '/slow', method: 'post', integrations: [{ type: 'slow', action: 'call' }], realtime: { room: 'chat-1', data: 'late' } }
+    ]
+  }, { engine: { provider: 'embedded' } })
+  allowLongCalls(t, app)
+  const response = ask('acme')('POST /slow', { body: {} })
+  await called.opened
+  await replaceTenant(app, 'acme')
+  // A token of the second of the deletion counts as older.
+  const member = await connect('acme', { iat: Math.floor(Date.now() / 1000) + 1 })
+  t.match(await member.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
+  door.open()
+  t.equal((await response).status, 200)
+  await member.settle()
+  t.notOk(member.messages.some(isMessage))
 })
