@@ -4,7 +4,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import { CompiledQuery, type Kysely } from 'kysely'
-import { type Owner, tenantRef } from '../identity/tenant-ref.js'
+import { type Owner, startOfLife, type TenantLife, tenantRef } from '../identity/tenant-ref.js'
 import { storable } from '../json/storable.js'
 import { type IdempotencyClaim, markClaim } from './idempotency-claim.js'
 import type { SystemTables } from './system-tables.js'
@@ -45,6 +45,8 @@ export const noActor: Actor = Object.freeze({ userId: null, address: null })
 export interface AuditEntry {
   /** The tenant of the log; empty for the platform's. */
   readonly tenant: Owner
+  /** As the caller found the tenant: a later tenant with its id gets no entry. Default: the present tenant. */
+  readonly life?: TenantLife | undefined
   readonly action: AuditAction
   readonly actor: Actor
   /** The changed thing: a key, a role, an e-mail address. Never a secret value. */
@@ -74,23 +76,30 @@ const archiveMark = '~'
 const columns = 'tenant_id, action, user_id, address, target, outcome, details, created_at'
 
 const text = `with given as materialized (
-  select * from rows from (jsonb_to_recordset($1::jsonb)
-    as (tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz)) with ordinality
-    as g (${columns}, place)
+  select * from rows from (jsonb_to_recordset($1::jsonb) as (
+    tenant_id text, action text, user_id text, address text, target text, outcome text, details jsonb, created_at timestamptz,
+    since timestamptz
+  )) with ordinality as g (${columns}, since, place)
 ), live as materialized (
-  select id from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting' order by id for key share
+  select id, created_at as born from tenantry.tenants where id in (select tenant_id from given) and status <> 'deleting'
+  order by id for key share
 )
 insert into tenantry.audit_log (${columns})
 select ${columns} from given
-where tenant_id = '' or tenant_id in (select id from live) order by place`
+where tenant_id = '' or exists (
+  select from live where id = tenant_id and (since is null or (born >= since and born < since + interval '1 ms'))
+) order by place`
 
-/** Adds the entries, except those of tenants that are being deleted. */
+/** Adds the entries, except those of tenants that are being deleted, and of earlier tenants with the ids. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
   const claim = entries.find(({ actor, outcome }) => actor.claim !== undefined && outcome !== 'failure')?.actor.claim
   if (claim !== undefined && db.isTransaction) await markClaim(db, claim)
   const { text, values } = auditStatement(entries)
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
+
+/** The life must be named: the change may have taken long. */
+type LateEntry = AuditEntry & { readonly life: TenantLife | undefined }
 
 interface TenantDatabases {
   kyselyFor(tenant: Owner): Kysely<SystemTables>
@@ -102,7 +111,7 @@ interface TenantDatabases {
  */
 export async function noteAudit (
   { engine, log }: { readonly engine: TenantDatabases, readonly log: Pick<FastifyBaseLogger, 'error'> },
-  entry: AuditEntry
+  entry: LateEntry
 ): Promise<void> {
   const { tenant, action, actor: { userId }, target, outcome = 'success', details } = entry
   try {
@@ -120,9 +129,10 @@ export function auditStatement (entries: readonly AuditEntry[]): { readonly text
   }
 }
 
-function rowOf ({ tenant, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
+function rowOf ({ tenant, life, action, actor: { userId, address, apiKey }, target, outcome = 'success', details, at }: AuditEntry) {
   const completed = apiKey === undefined ? details : { apiKey, ...details }
-  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at }
+  const since = life === undefined ? undefined : new Date(startOfLife(life))
+  return { tenant_id: tenant, action, user_id: userId, address, target, outcome, details: completed, created_at: at, since }
 }
 
 /** A text as the log stores it: cut, and with another character for each NUL and lone surrogate, so that distinct users stay distinct. */

@@ -13,7 +13,7 @@ import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { checkLimit } from '../rate-limit/check-limit.js'
 import { createLimit } from '../rate-limit/rules.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { Email } from '../users/user.js'
 import { idempotencyKeyOf } from './idempotency.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
@@ -119,9 +119,9 @@ export function billingRoutes (app: FastifyGroup, billing: Billing, upgrade: Upg
   }, async (request, reply) => {
     await checkLimit(request, reply, asked)
     const { targetPlan: plan, billingCycle: cycle } = request.body
-    const tenant = tenantOf(request)
+    const { id: tenant, life } = requiredTenant(request)
     const { idempotencyKey } = idempotencyKeyOf(request, tenant)
-    const done = await upgrade({ tenant, plan, cycle, email: emailOf(request), idempotencyKey, actor: actorOf(request) })
+    const done = await upgrade({ tenant, life, plan, cycle, email: emailOf(request), idempotencyKey, actor: actorOf(request) })
     return { success: true, ...done }
   })
 

@@ -6,7 +6,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { type Actor, noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { minorUnits } from './minor-units.js'
@@ -21,6 +21,8 @@ const oneAtATime = { kind: 'billing.upgrade', heldMs: 60_000 }
 
 export interface UpgradeInput extends Sale {
   readonly tenant: Owner
+  /** As the request found the tenant. */
+  readonly life: TenantLife
   /** The e-mail address of the payer, if it is known. */
   readonly email: string | undefined
   /** Equal for repetitions of the same upgrade, and unique to the tenant and the caller. */
@@ -137,7 +139,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
   }
 
   async function upgrade (seller: PaymentProvider, input: UpgradeInput) {
-    const { tenant, plan, cycle, actor } = input
+    const { tenant, life, plan, cycle, actor } = input
     // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
@@ -150,6 +152,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const { id, provider: by } = response.session
     await noteAudit({ engine, log }, {
       tenant,
+      life,
       action: 'billing.upgrade',
       actor,
       target: `${plan}_${cycle}`,

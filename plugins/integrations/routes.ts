@@ -62,6 +62,7 @@ export function integrationRoutes (app: FastifyGroup): void {
     const audit = (outcome: 'success' | 'failure') =>
       noteAudit({ engine, log: request.log }, {
         tenant,
+        life: request.tenant?.life,
         action: 'integration.run',
         actor: actorOf(request),
         target,

@@ -7,7 +7,7 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import type { McpServers } from './types.js'
 
 const tags = ['MCP']
@@ -47,8 +47,10 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
     }
   }, async (request, reply) => {
     const { server, tool, args } = request.body
+    const { id: tenant, life } = requiredTenant(request)
     const { content, ...result } = await service.execute({
-      tenant: tenantOf(request),
+      tenant,
+      life,
       actor: actorOf(request),
       server,
       tool,

@@ -90,8 +90,9 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
       const inner = depthWithin({ toolDepth: depth })
-      return await places.run(tenant, async () =>
-        await pool.use(server, await lifeOf(tenant, life), signal, async (connection) => {
+      return await places.run(tenant, async () => {
+        const known = await lifeOf(tenant, life)
+        return await pool.use(server, known, signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
           if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
           const given = await inTurnOf(tenant, () => checked(tool, args))
@@ -104,6 +105,7 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
             count({ server: serverName, outcome: isOk ? 'ok' : 'failed' })
             await noteAudit({ engine, log }, {
               tenant,
+              life: known,
               action: 'mcp.execute',
               actor,
               target: `${serverName}.${toolName}`,
@@ -111,7 +113,8 @@ export function createMcpServers (app: FastifyInstance, servers: readonly McpSer
               at: new Date(now())
             })
           }
-        }))
+        })
+      })
     },
 
     async resolve (names, request) {

@@ -8,7 +8,7 @@ import { ClosedObject } from '../../lib/schema/annotations.js'
 import { actorOf } from '../auth/actor.js'
 import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'
-import { tenantOf } from '../tenancy/required.js'
+import { requiredTenant, tenantOf } from '../tenancy/required.js'
 import { Id, NewCheckout, NewProduct } from './input.js'
 import { maxItems } from './pages.js'
 import { Checkout, Customer, CustomerState, Product, Subscription } from './records.js'
@@ -143,5 +143,5 @@ export function tenantBillingRoutes (app: FastifyGroup, service: TenantBilling):
 }
 
 function requestOf (request: FastifyRequest, tenant: Owner): Request {
-  return { actor: actorOf(request), ...idempotencyKeyOf(request, tenant) }
+  return { actor: actorOf(request), life: requiredTenant(request).life, ...idempotencyKeyOf(request, tenant) }
 }

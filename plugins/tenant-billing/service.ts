@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { type Actor, type AuditEntry, noteAudit } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Owner, TenantLife } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
@@ -16,9 +16,11 @@ import {
   subscriptionsOf
 } from './records.js'
 
-/** The actor of a change, and the idempotency key that its attempts share. */
+/** The actor of a change and its tenant, and the idempotency key that its attempts share. */
 export interface Request extends IdempotencyKey {
   readonly actor: Actor
+  /** As the request found the tenant. */
+  readonly life: TenantLife
 }
 
 /**
@@ -62,7 +64,7 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
    */
   async function audited<T extends { readonly id: string }> (
     tenant: Owner,
-    entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'>,
+    entry: Pick<AuditEntry, 'action' | 'actor' | 'target' | 'details'> & Pick<Request, 'life'>,
     work: () => Promise<T>
   ): Promise<T> {
     const note = (ended: Pick<AuditEntry, 'outcome' | 'target'>) =>
@@ -87,7 +89,7 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
     async createProduct (
       tenant: Owner,
       { name, description = null, prices }: NewProduct,
-      { actor, idempotencyKey, isCallers }: Request
+      { actor, life, idempotencyKey, isCallers }: Request
     ): Promise<Product> {
       const product = {
         name,
@@ -97,7 +99,7 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
         prices: prices.map(({ amount, currency }) => ({ amount_type: 'fixed' as const, price_amount: amount, price_currency: currency }))
       }
       return await on(tenant, (account) =>
-        audited(tenant, { action: 'tenant_billing.product.create', actor, details: { name } }, () => {
+        audited(tenant, { action: 'tenant_billing.product.create', actor, life, details: { name } }, () => {
           let mayBeThere = isCallers
           return account.call({ repeatable: true, idempotencyKey }, async (polar) => {
             const made = mayBeThere ? await madeWith(polar, idempotencyKey, now() - keyMs) : undefined
@@ -111,14 +113,14 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
     async createCheckout (
       tenant: Owner,
       { productPriceId, customerEmail, successUrl, cancelUrl }: NewCheckout,
-      { actor, idempotencyKey }: Request
+      { actor, life, idempotencyKey }: Request
     ): Promise<Checkout> {
       checkUrl(successUrl, 'successUrl')
       checkUrl(cancelUrl, 'cancelUrl')
       return await on(tenant, async (account) => {
         const { product, currency } = await soldAt(account, productPriceId)
         const checkout = { products: [product], currency, customer_email: customerEmail, success_url: successUrl, return_url: cancelUrl }
-        return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, details: { productPriceId } }, () => {
+        return await audited(tenant, { action: 'tenant_billing.checkout.create', actor, life, details: { productPriceId } }, () => {
           // After a lost response a second checkout is harmless: the address of the first one is unknown.
           return account.call({ repeatable: true, idempotencyKey }, async ({ checkouts }) => checkoutOf(await checkouts.create(checkout)))
         })
@@ -140,9 +142,9 @@ export function createTenantBilling ({ engine, log }: FastifyInstance, accounts:
       }),
 
     /** Repeated calls have the same result. */
-    cancel: (tenant: Owner, id: string, atPeriodEnd: boolean, { actor, idempotencyKey }: Request) =>
+    cancel: (tenant: Owner, id: string, atPeriodEnd: boolean, { actor, life, idempotencyKey }: Request) =>
       on(tenant, (account) =>
-        audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () =>
+        audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, life, target: id, details: { atPeriodEnd } }, () =>
           cancelOnce(account, id, atPeriodEnd, idempotencyKey)))
   }
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import { CompiledQuery, type RootOperationNode, sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { type AuditEntry, noActor, writeAudit } from '../../../lib/database/audit.js'
-import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { lifeOf, platformRef, tenantIdOf, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import type { AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit, sweepAudit } from '../../../plugins/audit/store.js'
@@ -168,3 +168,17 @@ test('the cost of a page is bounded, however long the log is', async (t) => {
     t.equal(statements.length, 2)
   }
 })
+
+test('an entry of an earlier tenant is not stored for a later one with its id', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const app = await open(t, engine)
+    const id = tenantIdOf('acme')
+    const { created_at: createdAt } = await app.db.selectFrom('tenantry.tenants').select('created_at').where('id', '=', id)
+      .executeTakeFirstOrThrow()
+    const lifeAt = (ms: number) => lifeOf({ id, createdAt: new Date(createdAt.getTime() + ms) })
+    const entry = { tenant: id, action: 'auth.login', actor: noActor, at: new Date(start) } as const
+    const lives = { earlier: lifeAt(-1), present: lifeAt(0), later: lifeAt(1) }
+    for (const [target, life] of Object.entries(lives)) await writeAudit(app.db, { ...entry, target, life })
+    await writeAudit(app.db, { ...entry, target: 'any' })
+    t.strictSame((await app.audit.page({}, everything)).data.map(({ target }) => target), ['any', 'present'])
+  }))

@@ -1,7 +1,8 @@
-/** Calls and lists of tools whose tenant is deleted meanwhile. */
+/** Calls and lists of tools whose tenant is deleted meanwhile, and whose id a later tenant may have. */
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { replaceTenant } from '../../helpers/succession.js'
 import { until } from '../../helpers/until.js'
 import { faulty, open } from './app.js'
 
@@ -18,4 +19,16 @@ test('a list of tools that waits for a connection ends with its tenant', async (
   await refused
   leaving.abort()
   await used
+})
+
+test('a call of a tool has no entry in the audit log of a later tenant with the id', async (t) => {
+  const { app, as } = await open(t, [{ ...faulty, shared: true, timeoutMs: 600_000 }])
+  const globex = as('globex')
+  const call = as('acme').execute('faulty.hold')
+  await until('the call is held', async () => (await globex.execute('faulty.held')).text === '1')
+  await replaceTenant(app, 'acme')
+  t.match(await globex.execute('faulty.release'), { status: 200 })
+  t.match(await call, { status: 200, text: 'released' })
+  const entries = await app.db.selectFrom('tenantry.audit_log').select('tenant_id').where('target', '=', 'faulty.hold').execute()
+  t.strictSame(entries, [])
 })
