@@ -11,6 +11,7 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import {
   isStorageOperation, type StepCall, type StepRunner, type StorageOperation, storageOperations, storageStep
 } from '../../lib/workflows/service-steps.js'
+import { presentTenant } from '../tenancy/tenant.js'
 import { decodedText, isText } from './content-type.js'
 import { describe, type UploadFields } from './input.js'
 import type { FilesService } from './service.js'
@@ -37,9 +38,8 @@ export function createStorageRunner (service: FilesService): StepRunner {
 
   /** Stores the file of the step once, even if the step runs several times. */
   async function make (tenant: Owner, file: NewFile, size: number, open: () => Promise<Readable>, call: StepCall): Promise<StoredFile> {
-    const { idempotencyKey: origin, signal } = call
-    const owner = await tenants.get(tenant)
-    if (owner === null) throw failure('tenantUnknown')
+    const { life, idempotencyKey: origin, signal } = call
+    const owner = await presentTenant(tenants, tenant, life)
     const described = { ...describe(file, buckets, '/params/name'), origin }
     const by = uploaderOf(call)
     try {

@@ -5,7 +5,7 @@ import type { SystemTables, SystemTransaction } from '../../lib/database/system-
 import { hasTenant, lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import type { Page } from '../../lib/http/page.js'
-import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { type Owner, type TenantLife, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Entity, StoredFile } from './types.js'
 
@@ -66,9 +66,9 @@ export function createFileStore (
   return {
     hasTenant: (tenant: Owner) => hasTenant(db, tenant),
 
-    /** Adds the row of a new upload. Rejects with `tenantUnknown`. */
-    async insert (writer: SystemTransaction, row: NewFile): Promise<void> {
-      if (!await lockTenant(writer, row.tenant, 'shared')) throw failure('tenantUnknown')
+    /** Adds the row of a new upload. Rejects with `tenantUnknown`, also for a later tenant with the id. */
+    async insert (writer: SystemTransaction, life: TenantLife, row: NewFile): Promise<void> {
+      if (!await lockTenant(writer, row.tenant, 'shared', life)) throw failure('tenantUnknown')
       await writer.insertInto(table).values({
         tenant_id: row.tenant,
         id: row.id,

@@ -18,7 +18,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { actorOf } from '../auth/actor.js'
-import type { TenantRecord } from '../tenancy/tenant.js'
+import type { Tenant } from '../tenancy/tenant.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Bucket, type PartLimit, sizeLimit } from './buckets.js'
@@ -36,7 +36,8 @@ const retryAfter = 5 // s
 const fieldBytes = 65_536 // maximum bytes of a request besides the file
 const longestUpload = dayMs // after which the sweep counts an upload's process as ended
 
-export type UploadTenant = Pick<TenantRecord, 'id' | 'plan'>
+/** As the caller found it: no file is stored for a later tenant with the id. */
+export type UploadTenant = Pick<Tenant, 'id' | 'plan' | 'life'>
 
 export interface IncomingFile {
   readonly bytes: Readable
@@ -104,7 +105,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
       if (expected !== null) await hold.need(Math.min(expected, limit.maxBytes))
       const at = now()
       await dbFor(tenant.id).transaction().execute((transaction) =>
-        store.insert(transaction, {
+        store.insert(transaction, tenant.life, {
           tenant: tenant.id,
           id,
           bucket: bucket?.name ?? '',
@@ -149,7 +150,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     try {
       await hold.need(size)
       await dbFor(tenant.id).transaction().execute(async (transaction) => {
-        await store.insert(transaction, {
+        await store.insert(transaction, tenant.life, {
           ...details,
           ...announced,
           tenant: tenant.id,
