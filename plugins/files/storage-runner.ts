@@ -47,7 +47,8 @@ export function createStorageRunner (service: FilesService): StepRunner {
         const bytes = addAbortSignal(signal, await open())
         const { bucket } = described
         const incoming = { bytes, expected: size, declaredType: file.contentType, bucket, entity: described, by }
-        const received = await uploads.receive(owner, incoming)
+        // A refusal before the first byte leaves the stream open.
+        const received = await uploads.receive(owner, incoming).finally(() => bytes.destroy())
         return await uploads.finish(owner, received, described, by)
       })
     } catch (error) {

@@ -11,7 +11,7 @@ import type { Tenant } from '../../../plugins/tenancy/tenant.js'
 import { testApp } from '../../helpers/app.js'
 import { gate } from '../../helpers/gate.js'
 import { replaceTenant } from '../../helpers/succession.js'
-import { onDisk, rows } from './app.js'
+import { MB, onDisk, plans, rows } from './app.js'
 
 async function put (app: FastifyInstance, content: string): Promise<string> {
   const file = { name: 'a.txt', contentType: 'text/plain' }
@@ -57,4 +57,26 @@ test('a step copies no file to a later tenant with the id', async (t) => {
   door.open()
   await refused
   t.same([await rows(app), await onDisk(folder)], [{}, []])
+})
+
+test('a step whose copy is too large closes the original', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const originals: Readable[] = []
+  const store: ObjectStore = {
+    ...disk,
+    async get (key, range) {
+      const bytes = await disk.get(key, range)
+      if (bytes !== null) originals.push(bytes)
+      return bytes
+    }
+  }
+  const { app } = await testApp(t, {
+    engine: { provider: 'embedded' },
+    plugins: { plans: { plans }, tenancy: {}, files: { store } },
+    tenants: [{ id: 'acme', plan: 'large' }]
+  })
+  const id = await put(app, 'x'.repeat(2 * MB))
+  await app.tenants.update('acme', { plan: 'small' })
+  await t.rejects(copy(app, id, await app.tenants.get('acme')), { code: 'TENANTRY_FILE_TOO_LARGE' })
+  t.strictSame(originals.map(({ destroyed }) => destroyed), [true])
 })
