@@ -89,7 +89,7 @@ export function createRunner (outbound: Outbound, tokens: Tokens, now: () => num
     /** With a token, if the service uses one. */
     async function authorized (): Promise<OutboundResponse> {
       if (tokenOf === null) return await send(null)
-      const token = await untilAborted(tokenOf.get(), ending.signal)
+      const token = await untilAborted(tokenOf.get(left()), ending.signal)
       const response = await send(token)
       if (response.status !== 401 || renewed) return response
       renewed = true

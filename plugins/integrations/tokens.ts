@@ -8,6 +8,7 @@ import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { createWarned } from '../../lib/cache/warned.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isOwned } from '../../lib/connectors/credentials.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
 import { noActor } from '../../lib/database/audit.js'
@@ -22,7 +23,8 @@ import { createTokenRequest, type GrantedToken } from './token-request.js'
 
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less
-const renewalMs = 30_000 // that a call waits for another process
+const renewalMs = 30_000 // that a call without a valid token waits for another process
+const lateMs = 2000 // that a call waits for a new token while the old one is valid
 const propagationMs = 2000 // until every process knows a stored secret
 const pollMs = 100
 const unstoredMs = 10_000 // after which a token that an outage kept from being stored is renewed, and then stored
@@ -257,19 +259,20 @@ export function createTokens (app: FastifyInstance, now: () => number) {
       const id = owner === null ? idInMemory(call, oauth2, scope, life) : `${life} ${oauth2.accessTokenKey}`
       const subject = { call, oauth2, scope, tenant, owner, id, log }
       return {
-        /** Renewed if it is due. */
-        async get (): Promise<string> {
+        /** Renewed if it is due. `left`: the milliseconds that the call has. */
+        async get (left: number): Promise<string> {
           const { access } = await currentOf(subject)
           if (access === null) return await renew(subject, null)
-          if (now() < await dueAt(subject, access)) return access
-          try {
-            return await renew(subject, access)
-          } catch (err) {
-            // It is early: the service may still accept the old one.
+          const at = await dueAt(subject, access)
+          if (now() < at) return access
+          const renewal = renew(subject, access).catch((err: unknown) => {
             const level = warned.levelOf(tenant, call.origin, call.connector)
             log[level]({ err, integration: call.connector }, 'a token that is due could not be renewed')
             return access
-          }
+          })
+          // It is early: the service may still accept the old one, and the renewal continues without the call.
+          const isEarly = now() < at + earlyMs
+          return isEarly && !await settlesWithin(renewal, Math.min(lateMs, left / 5)) ? access : await renewal
         },
         /** Another token than the refused one. */
         renew: (refused: string) => renew(subject, refused)
