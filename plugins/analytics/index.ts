@@ -112,8 +112,10 @@ export default definePlugin<AnalyticsOptions>({
     }
 
     app.addHook('onRoute', (route) => {
-      const lines = route.routePath === '/*' ? 'any path' : isExcluded(route.url) ? undefined : new RouteLines(route.url)
-      if (lines !== undefined) route.config = Object.assign({}, route.config, { [counted]: lines })
+      const { url, config } = route
+      const isFallback = config?.fallback === true || url === '/*'
+      const lines = isFallback ? 'any path' : isExcluded(url) ? undefined : new RouteLines(url)
+      if (lines !== undefined) route.config = Object.assign({}, config, { [counted]: lines })
     })
     whenEnded(app, (request, reply, ms) => {
       const lines = linesFor(request)

@@ -140,6 +140,22 @@ t.test('the plugin counts the routes of any app, and bounds its options', async 
   }
 })
 
+t.test('a wildcard route below a prefix is counted under its pattern, and can be excluded', async (t) => {
+  const { app } = await testApp(t, {
+    plugins: { analytics: { enabled: true, routes: false, excludePaths: ['/hidden/*'] } },
+    routes (app) {
+      for (const prefix of ['/assets', '/hidden']) {
+        app.register(async (inner) => {
+          inner.get('/*', async () => ({ ok: true }))
+        }, { prefix })
+      }
+    }
+  })
+  for (const url of ['/assets/a', '/assets/b/c', '/hidden/a', '/nowhere']) await app.inject(url)
+  const figures = await app.analytics.summary({ from: new Date(Date.now() - 1000), until: new Date(Date.now() + 1000) })
+  t.strictSame(countsOf(figures), ['GET /assets/* 2', 'GET (unknown) 1'])
+})
+
 t.test('a database outage fails no request, and figures from the outage are written afterwards', async (t) => {
   const server = await postgresServer(t)
   const { app, admin, stranger } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, {
