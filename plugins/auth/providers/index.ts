@@ -43,11 +43,22 @@ export function createProviders (
 
   function verify (token: ReadToken, provider: Provider): VerifiedClaims | Promise<VerifiedClaims> {
     const { algorithm, kid } = requireFit(token, provider)
+    const { jwks } = provider
+    const isSignedBy = (key: KeyObject) => isSigned(token.input, token.signature, key, algorithm)
+    const claims = () => ({
+      ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime),
+      payload: deepFreeze(token.payload)
+    })
     const settle = (key: KeyObject) => {
-      if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()
-      return { ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime), payload: deepFreeze(token.payload) }
+      if (!isSignedBy(key)) throw tokenInvalid()
+      return claims()
     }
-    return whenKnown(provider.jwks.find(algorithm, kid), settle)
+    const key = jwks.find(algorithm, kid)
+    if (key instanceof Promise) return key.then(settle)
+    if (isSignedBy(key)) return claims()
+    // Without a key id, only the signature shows that the provider has replaced its key.
+    if (kid !== undefined) throw tokenInvalid()
+    return whenKnown(jwks.find(algorithm, kid, key), settle)
   }
 
   return {

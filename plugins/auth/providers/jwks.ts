@@ -1,6 +1,6 @@
 /**
- * The keys of one provider. They are read at the first token, again for an unknown key, and in the background so that withdrawn keys
- * expire. While the provider is down, known keys stay valid.
+ * The keys of one provider. They are read at the first token, again for an unknown or replaced key, and in the background so that withdrawn
+ * keys expire. While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
@@ -107,12 +107,17 @@ export function createJwks (
     if (keys !== null && hasPassed(renewAfter, readAt) && hasPassed(searchPause, askedAt)) ask()
   }
 
-  async function search (algorithm: SignatureAlgorithm, kid: string | undefined): Promise<KeyObject> {
+  function known (algorithm: SignatureAlgorithm, kid: string | undefined, replaced: KeyObject | null): KeyObject | undefined {
+    const key = keys?.find(algorithm, kid)
+    return key === undefined || replaced?.equals(key) === true ? undefined : key
+  }
+
+  async function search (algorithm: SignatureAlgorithm, kid: string | undefined, replaced: KeyObject | null): Promise<KeyObject> {
     if (waiting >= maxWaiting) throw unavailable(1)
     waiting++
     await ask()
     waiting--
-    const key = keys?.find(algorithm, kid)
+    const key = known(algorithm, kid, replaced)
     if (key !== undefined) return key
     if (keys === null || hasFailed) throw unavailable(retryPause / 1000)
     // The response that this request waited for counts as its search.
@@ -124,18 +129,20 @@ export function createJwks (
     /**
      * The key of a token, at once if it is known. Throws, or rejects with, `tokenInvalid` for an unknown key, and
      * `identityProviderUnavailable` if it is unknown because the keys cannot be read, or if too many requests wait for them.
+     *
+     * @param replaced the key that `find` returned for a token without a key id, although another key signed the token
      */
-    find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject> {
+    find (algorithm: SignatureAlgorithm, kid: string | undefined, replaced: KeyObject | null = null): KeyObject | Promise<KeyObject> {
       renew()
-      const key = keys?.find(algorithm, kid)
+      const key = known(algorithm, kid, replaced)
       if (key !== undefined) return key
       // Without a key id, a search cannot tell which of several keys signed the token.
-      if (keys !== null && kid === undefined) throw tokenInvalid()
+      if (keys !== null && kid === undefined && replaced === null) throw tokenInvalid()
       if (asking === null) {
         if (hasFailed && !hasPassed(retryPause, askedAt)) throw unavailable(retryPause / 1000)
         if (keys !== null && !hasPassed(searchPause, searchedAt)) throw tokenInvalid()
       }
-      return search(algorithm, kid)
+      return search(algorithm, kid, replaced)
     },
     renew,
     close (): void {

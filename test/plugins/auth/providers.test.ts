@@ -290,6 +290,41 @@ t.test('a rotated key is fetched at once, and a flood of unknown keys causes one
   t.equal(provider.requests, before + 1, 'the first response was fetched for the search')
 })
 
+t.test('a replaced key without an id is fetched after a failed signature, at most once in 30 s', async (t) => {
+  const [old, next] = await Promise.all([testKey(undefined), testKey(undefined)])
+  const provider = await testProvider(t, [old], frozen)
+  const { verify, pass } = await open(t, provider)
+  const forged = () => provider.sign(old, { sub: 'root' })
+  t.ok(await verify(await provider.sign(old)))
+  provider.keys = [next.jwk]
+  const tokens = await Promise.all(Array.from({ length: 5 }, () => provider.sign(next)))
+  t.match(await Promise.all(tokens.map((token) => verify(token))), tokens.map(() => ({ sub: 'idp:u1' })))
+  t.equal(provider.requests, 2, 'one for all that wait')
+
+  await t.rejects(verify(await forged()), invalid)
+  t.equal(provider.requests, 3)
+  pass(29)
+  await t.rejects(verify(await forged()), invalid)
+  t.equal(provider.requests, 3)
+  pass(1)
+  await t.rejects(verify(await forged()), invalid)
+  t.equal(provider.requests, 4)
+  t.ok(await verify(await provider.sign(next, { sub: 'u2' })), 'the known key keeps working')
+
+  pass(30)
+  provider.respond = (_request, response) => {
+    response.writeHead(500).end()
+  }
+  await t.rejects(verify(await forged()), unavailable, 'it may be signed with a new key')
+  t.ok(await verify(await provider.sign(next, { sub: 'u3' })))
+  provider.respond = null
+
+  const cold = await open(t, provider)
+  const before = provider.requests
+  await t.rejects(cold.verify(await forged()), invalid)
+  t.equal(provider.requests, before + 1, 'the keys were read for this token')
+})
+
 t.test("a withdrawn key expires after 10 minutes with its cached tokens, and the server's own tokens stay valid", async (t) => {
   const provider = await testProvider(t, [first, second], frozen)
   const { app, verify, pass } = await open(t, provider)
