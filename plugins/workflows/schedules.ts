@@ -82,6 +82,9 @@ interface Row {
 export function createSchedules ({ app, store, documents, workflows, start }: SchedulesParts) {
   const { db, tenants, log } = app
   const scheduled = workflows.filter(({ schedule }) => schedule !== undefined)
+  const texts = new Map(scheduled.map(({ id, schedule }) => [id, textOf(schedule)]))
+  /** The last stored schedules of own workflows. */
+  const seen = new Map<string, string>()
   /** Due times of other versions of the platform's document, by workflow, and when a check first found them. */
   const others = new Map<string, { readonly due: string, readonly found: number }>()
   let saved = false
@@ -105,14 +108,29 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
    * to a server with another version of the document.
    */
   async function addOwn (now: Date): Promise<void> {
-    const known = saved && scheduled.length > 0 ? await platformRows() : new Set<string>()
+    const known = saved && scheduled.length > 0 ? await platformRows() : new Map<string, string>()
     await addSchedules(db, platformRef, scheduled.filter(({ id }) => !known.has(id)), now)
     saved = true
+    for (const [workflow, stored] of known) noteStored(workflow, stored)
   }
 
-  async function platformRows (): Promise<ReadonlySet<string>> {
-    const rows = await db.selectFrom('tenantry.workflow_schedules').select('workflow').where('tenant_id', '=', platformRef).execute()
-    return new Set(rows.map(({ workflow }) => workflow))
+  /** The schedules of the platform's workflows, by workflow. */
+  async function platformRows (): Promise<ReadonlyMap<string, string>> {
+    const rows = await db.selectFrom('tenantry.workflow_schedules').select(['workflow', 'schedule']).where('tenant_id', '=', platformRef)
+      .execute()
+    return new Map(rows.map(({ workflow, schedule }) => [workflow, schedule]))
+  }
+
+  /** Warns once if a server with another version of the document has changed an own schedule: the next time may be in a year. */
+  function noteStored (workflow: string, stored: string): void {
+    const schedule = texts.get(workflow)
+    if (schedule === undefined || seen.get(workflow) === stored) return
+    seen.set(workflow, stored)
+    if (stored === schedule) return
+    log.warn(
+      { workflow, schedule, stored },
+      'a server with another document has changed the schedule of a workflow: if that is wrong, restart a server with this document'
+    )
   }
 
   async function startAll (page: readonly Row[], now: Date): Promise<number> {
@@ -209,4 +227,9 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
         return pollMs
       })
   }
+}
+
+function textOf (schedule: Workflow['schedule']): string | undefined {
+  const read = schedule === undefined ? undefined : parseSchedule(schedule)
+  return read === undefined || 'reason' in read ? undefined : read.text
 }

@@ -4,11 +4,12 @@ import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
-import { type TestDocument, testServer } from '../../helpers/server.js'
+import { type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 
 type Workflow = NonNullable<TestDocument['workflows']>[number]
 
 const minute = 60_000
+const warn = 40 // a level of pino
 /** After every time of the servers' own clock. */
 const start = Math.ceil(Date.now() / (1440 * minute) + 2) * 1440 * minute
 const at = (minutes: number): Date => new Date(start + minutes * minute)
@@ -19,17 +20,20 @@ const every = (minutes: number, id: string): Workflow => ({
   steps: [{ id: 'read', type: 'database', operation: 'select', table: 'ticks' }]
 })
 
-/** Servers with these workflows, one after the other, on one database. Each has saved its schedules at the time 0. */
+/** A server that has saved its schedules at the time 0. */
+async function serve (t: Test, workflows: Workflow[], options: TestServerOptions): Promise<FastifyInstance> {
+  const tables = { ticks: { columns: { id: { type: 'uuid', primaryKey: true } } } } as const
+  // It starts workflows only when the test says so.
+  const app = await testServer(t, { tables, workflows, queue: { workers: 0 } }, options)
+  await app.workflows.startDue(at(0))
+  return app
+}
+
+/** Servers with these workflows, one after the other, on one database. */
 async function servers (t: Test, ...versions: ReadonlyArray<Workflow[]>): Promise<FastifyInstance[]> {
   const engine = await postgresSection(t)
   const apps: FastifyInstance[] = []
-  for (const workflows of versions) {
-    const tables = { ticks: { columns: { id: { type: 'uuid', primaryKey: true } } } } as const
-    // They start workflows only when the test says so.
-    const app = await testServer(t, { tables, workflows, queue: { workers: 0 } }, { engine })
-    await app.workflows.startDue(at(0))
-    apps.push(app)
-  }
+  for (const workflows of versions) apps.push(await serve(t, workflows, { engine }))
   return apps
 }
 
@@ -78,4 +82,21 @@ test('a server with an older document changes a schedule until its next time at 
   t.strictSame(await stored(newer), ['tick */10 * * * * UTC'])
   t.equal(await startedBy(newer, 19), 0)
   t.equal(await startedBy(newer, 20), 1)
+})
+
+test('a server warns once that another version of the document has changed its schedule', async (t) => {
+  const engine = await postgresSection(t)
+  const lines: { readonly level: number, readonly workflow?: string }[] = []
+  const stream = {
+    write (line: string): void {
+      lines.push(JSON.parse(line))
+    }
+  }
+  const app = await serve(t, [every(5, 'tick'), every(5, 'kept')], { engine, logger: { level: 'trace', stream } })
+  await startedBy(app, 1)
+  await serve(t, [every(10, 'tick'), every(5, 'kept')], { engine })
+  for (const minutes of [2, 3]) await startedBy(app, minutes)
+  t.match(lines.filter(({ level, workflow }) => level >= warn && workflow !== undefined), [
+    { level: warn, workflow: 'tick', schedule: '*/5 * * * * UTC', stored: '*/10 * * * * UTC' }
+  ])
 })
