@@ -88,6 +88,7 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
   /** Due times of other versions of the platform's document, by workflow, and when a check first found them. */
   const others = new Map<string, { readonly due: string, readonly found: number }>()
   let saved = false
+  let isStopping = false
 
   /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */
   async function startDue (now: Date): Promise<number> {
@@ -98,7 +99,7 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
       started += await startAll(page, now)
       const last = page.at(-1)
       // Rows whose documents cannot be read stay due. They must not hide those of other tenants.
-      if (last === undefined || page.length < pageSize) return started
+      if (isStopping || last === undefined || page.length < pageSize) return started
       page = await dueRows(now, last)
     }
   }
@@ -158,6 +159,7 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
     const end = performance.now() + turnMs
     let started = 0
     for (const row of rows) {
+      if (isStopping) break
       try {
         if (await startOne(row, now)) started++
       } catch (error) {
@@ -219,13 +221,18 @@ export function createSchedules ({ app, store, documents, workflows, start }: Sc
 
   return {
     startDue,
-    /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
-    watch: (): () => Promise<void> =>
-      repeat(async () => {
+    /** Checks every 10 seconds from now on. Returns a function that stops the checks, also within a running one. */
+    watch (): () => Promise<void> {
+      const end = repeat(async () => {
         await databaseTime(db).then(startDue)
           .catch((err: unknown) => log.debug({ err }, 'the schedules of workflows could not be read: retrying'))
         return pollMs
       })
+      return async () => {
+        isStopping = true
+        await end()
+      }
+    }
   }
 }
 

@@ -240,6 +240,27 @@ test('processes that start the same schedules in other orders do not block each 
   t.same([await runsOf(app, 'globex'), (await runsOf(app, 'acme')).sort()], [['daily'], ['daily', 'nightly']])
 })
 
+test('a server that stops starts no more due schedules', async (t) => {
+  const own = ['first', 'second'].map((id) => ({ ...workflows[0]!, id }))
+  const app = await testServer(t, { tables, workflows: own, queue: { workers: 1 } }, { engine: await postgresSection(t) })
+  await app.workflows.startDue(new Date(0))
+  await setClock(app, at(0))
+  let starting: Promise<number> | undefined
+  let closed: Promise<unknown> | undefined
+  await app.db.transaction().execute(async (transaction) => {
+    await transaction.executeQuery(CompiledQuery.raw("select from tenantry.workflow_schedules where workflow = 'first' for update"))
+    const check = app.workflows.startDue(at(0))
+    // The plugins stay open for the check.
+    app.stopping.until(check.then(() => {}))
+    await untilBlocked(app.db, check)
+    closed = app.close()
+    await until('the server stops', () => app.stopping.signal.aborted)
+    starting = check
+  })
+  t.equal(await starting, 1, 'the one that has begun')
+  await closed
+})
+
 test('a schedule that would not move on starts no run', async (t) => {
   const app = await testServer(t, { ...idle, workflows: [] }, { engine: await postgresSection(t), tenants: ['acme'] })
   await save(app, 'acme', [nightly()])
