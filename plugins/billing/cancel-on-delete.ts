@@ -8,7 +8,7 @@ import { archivedTenant, noActor, writeAudit } from '../../lib/database/audit.js
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Job } from '../queue/index.js'
-import type { PaymentProvider, ProviderName } from './providers/provider.js'
+import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 
 const job = 'billing.depart'
 // The last try is days after the first.
@@ -19,51 +19,55 @@ const secondAfter = 7200
 
 /** @param now the clock, in milliseconds since 1970 */
 export function cancelForDeleted (
-  { db, queue, tenants }: FastifyInstance,
+  { db, log, queue, tenants }: FastifyInstance,
   providers: ReadonlyMap<ProviderName, PaymentProvider>,
   now: () => number
 ): void {
   if (providers.size === 0) return
   queue.define(job, options, async ({ id, data, attempt }) => {
     const { tenant, deletedAt } = deletionOf(data)
-    await forEach(providers.values(), async (provider) => {
-      await forEach(await provider.subscriptions(tenant), async (snapshot) => {
-        const { status, endedAt, cancelAtPeriodEnd } = snapshot
-        const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null
-        // A later tenant with the same id keeps its own subscriptions.
-        if (isOver || snapshot.startedAt.getTime() > deletedAt) return
-        // An earlier attempt may have canceled it, and failed before the entry.
-        if (cancelAtPeriodEnd && (attempt === 1 || await isAudited(db, tenant, snapshot.id))) return
-        const { periodEnd } = cancelAtPeriodEnd ? snapshot : await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
-        await writeAudit(db, {
-          tenant: platformRef,
-          action: 'billing.subscription',
-          actor: noActor,
-          target: snapshot.id,
-          details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() },
-          at: new Date(now())
-        })
+    const errors: unknown[] = []
+    /** Logs an error, and goes on: the others must not depend on it. */
+    const attempted = async (subject: { readonly provider: ProviderName, readonly subscription?: string }, work: () => Promise<void>) => {
+      try {
+        await work()
+      } catch (err) {
+        errors.push(err)
+        log.warn({ err, tenant, ...subject }, 'subscriptions of a deleted tenant could not be canceled')
+      }
+    }
+    const cancel = async (provider: PaymentProvider, snapshot: Snapshot) => {
+      const { status, endedAt, cancelAtPeriodEnd } = snapshot
+      const isOver = status === 'canceled' || status === 'incomplete' || endedAt !== null
+      // A later tenant with the same id keeps its own subscriptions.
+      if (isOver || snapshot.startedAt.getTime() > deletedAt) return
+      // An earlier attempt may have canceled it, and failed before the entry.
+      if (cancelAtPeriodEnd && (attempt === 1 || await isAudited(db, tenant, snapshot.id))) return
+      const { periodEnd } = cancelAtPeriodEnd ? snapshot : await provider.cancel(snapshot.id, `${id}:${snapshot.id}`)
+      await writeAudit(db, {
+        tenant: platformRef,
+        action: 'billing.subscription',
+        actor: noActor,
+        target: snapshot.id,
+        details: { provider: provider.name, deletedTenant: tenant, cancelAtPeriodEnd: true, periodEnd: periodEnd.toISOString() },
+        at: new Date(now())
       })
-    })
+    }
+    for (const provider of providers.values()) {
+      const { name } = provider
+      await attempted({ provider: name }, async () => {
+        for (const snapshot of await provider.subscriptions(tenant)) {
+          await attempted({ provider: name, subscription: snapshot.id }, () => cancel(provider, snapshot))
+        }
+      })
+    }
+    if (errors.length > 0) throw errors[0]
   })
   tenants.onRemoval(async (tenant, transaction) => {
     const sent = { tenant: platformRef, data: { tenant, deletedAt: now() } }
     await queue.send(job, sent, transaction)
     await queue.send(job, { ...sent, delay: secondAfter }, transaction)
   })
-}
-
-/** Does the work for each item, also after an error. Rejects with the first error when all are done. */
-async function forEach<Item> (items: Iterable<Item>, work: (item: Item) => Promise<void>): Promise<void> {
-  const errors: unknown[] = []
-  for (const item of items) {
-    try {
-      await work(item)
-    } catch (error) {
-      errors.push(error)
-    }
-  }
-  if (errors.length > 0) throw errors[0]
 }
 
 /** Whether the log of the platform, or that of the deleted tenant, has the cancellation. */

@@ -85,6 +85,25 @@ test('a provider or a subscription that fails keeps no other subscription of a d
   t.ok((await (await world.open()).subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
 })
 
+test('the log names every subscription of a deleted tenant that could not be canceled', async (t) => {
+  const former = await payprovWorld(t)
+  const { apps: [app], logged = [], query, sales, world } = await alone(t, 'altprov', {
+    others: { payprov: { apiKey: 'revoked', baseUrl: former.baseUrl } }
+  })
+  const subscriptions = [world.subscribe('gone', sales.pro_monthly), world.subscribe('gone', sales.team_monthly)]
+  await query(`create function refuse () returns trigger language plpgsql as $$ begin raise 'refused'; end $$;
+    create trigger refuse before insert on tenantry.audit_log for each row when (new.action = 'billing.subscription') execute function refuse()`)
+  await app.tenants.delete('gone')
+  await until('the first attempt has failed', async () =>
+    (await query("select from tenantry_queue.job where state = 'retry' and data ->> 'task' = 'billing.depart'")).length === 1)
+  const failed = logged.map((line): { level: number, msg: string, provider?: string, subscription?: string } => JSON.parse(line))
+    .filter(({ msg }) => msg === 'subscriptions of a deleted tenant could not be canceled')
+  t.same(
+    failed.map(({ level, provider, subscription }) => [level, provider, subscription ?? '']).sort(),
+    [...subscriptions.map((subscription) => [40, 'altprov', subscription]), [40, 'payprov', '']].sort()
+  )
+})
+
 /** A tenant with the id of a deleted one, which has a subscription at the provider. */
 async function recreated (t: Test) {
   const opened = await open(t, { tenants: { acme: 'free' } })
