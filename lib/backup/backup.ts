@@ -3,6 +3,7 @@ import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { ClientBase } from 'pg'
 import type { PostgresOptions } from '../database/postgres.js'
+import { messageOf } from '../errors.js'
 import { version } from '../version.js'
 import {
   beginSnapshot, bypasses, countDumped, countRows, type Counts,
@@ -89,7 +90,12 @@ export async function restore (options: PostgresOptions, { folder, programs }: B
     const words = ['--single-transaction', '--exit-on-error', '--no-owner', '--no-password', '--enable-row-security']
     await runProgram(program, [...words, `--dbname=${env.PGDATABASE ?? ''}`, join(folder, dumpFile)], env)
     const fault = await faultOfRows(client, manifest)
-    await movePositions(client)
+    try {
+      await movePositions(client)
+    } catch (error) {
+      if (fault === null) throw error
+      throw new Error(`${fault}\nthe positions of realtime are not moved, so that clients can miss changes: ${messageOf(error)}`)
+    }
     if (fault !== null) throw new Error(fault)
     return manifest.rows
   })

@@ -145,6 +145,26 @@ test('an incomplete backup or restore fails and names the tables', async (t) => 
   })
 })
 
+test('a restore whose rows differ names the tables also if the positions of realtime cannot be moved', async (t) => {
+  const postgres = await systemPostgres(t)
+  const { connectionString, folder, run } = await filled(t, postgres)
+  await runIn(connectionString, 'drop sequence tenantry.realtime_stamps cascade')
+  const bin = ['--pg-bin', postgres.programs]
+  t.equal((await run(['backup', '--to', `${folder}/backup`, ...bin])).code, 0)
+  const manifest = readFileSync(`${folder}/backup/manifest.json`, 'utf8')
+  writeFileSync(`${folder}/backup/manifest.json`, manifest.replace('"tenantry.tenants": 2', '"tenantry.tenants": 3'))
+  const { connectionString: target } = await postgres.makeDatabase()
+  t.strictSame(await run(['restore', '--from', `${folder}/backup`, ...bin], target), {
+    code: 1,
+    output: [],
+    errors: [
+      'the database does not have the rows of the backup:',
+      "tenantry.tenants: 3 rows in the backup's snapshot, 2 in the database",
+      'the positions of realtime are not moved, so that clients can miss changes: relation "tenantry.realtime_stamps" does not exist'
+    ]
+  })
+})
+
 test('a restore whose rows own policies hide says that the rows are restored but not counted', async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
