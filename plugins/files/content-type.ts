@@ -46,12 +46,17 @@ export async function contentTypeOf (head: Buffer, declared = ''): Promise<strin
 
 /** A media type that an uploader may declare, with or without parameters. */
 export const mediaType = /^[A-Za-z0-9!#$&^_.+-]+\/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$/
-const essence = /^[a-z]+\/[a-z0-9][a-z0-9.+_-]{0,126}$/
+const essence = /^[a-z]{1,127}\/[a-z0-9][a-z0-9.+_-]{0,126}$/
 
 /** The type without parameters, in lower case; empty if the text is not a media type. */
 export function essenceOf (type: string): string {
   const found = type.split(';', 1)[0]?.trim().toLowerCase() ?? ''
   return essence.test(found) ? found : ''
+}
+
+/** The declared type for the store. In S3 it is a header, which cannot have every text, and no long one. */
+export function storedTypeOf (declared = ''): string {
+  return essenceOf(declared) || unknownType
 }
 
 export function isText (type: string): boolean {

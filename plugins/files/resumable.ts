@@ -10,7 +10,7 @@ import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { Buckets } from './buckets.js'
-import { mediaType, unknownType } from './content-type.js'
+import { mediaType, storedTypeOf, unknownType } from './content-type.js'
 import { exactly, Intake } from './intake.js'
 import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
@@ -107,7 +107,7 @@ async function createServer (
       await transfer(
         ReadableStream.from(parts.bytes(tenant, id), { objectMode: false }),
         intake,
-        (stream) => objects.put(keyOf(tenant, id), stream, declaredType)
+        (stream) => objects.put(keyOf(tenant, id), stream, storedTypeOf(declaredType))
       )
     } catch (error) {
       // Another request has made the file, and removed the parts.

@@ -22,7 +22,7 @@ import type { Tenant } from '../tenancy/tenant.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Bucket, type PartLimit, sizeLimit } from './buckets.js'
-import { essenceOf } from './content-type.js'
+import { essenceOf, storedTypeOf } from './content-type.js'
 import { writeCreated } from './events.js'
 import { holdStorage, Intake, type StorageHold } from './intake.js'
 import type { Quarantine } from './quarantine.js'
@@ -127,7 +127,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
         if (part !== undefined) refuseOtherTypes(`The part "${part.name}"`, part.types, contentType)
       }
       const intake = new Intake({ limit, hold, expected, declaredType, judge })
-      await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, declaredType ?? '', by.sub !== ''))
+      await transfer(bytes, intake, (stream) => objects.put(keyOf(tenant.id, id), stream, storedTypeOf(declaredType), by.sub !== ''))
       return { id, size: intake.size, sha256: intake.sha256, contentType: intake.contentType, hold }
     } catch (error) {
       await discard(tenant.id, { id, hold })

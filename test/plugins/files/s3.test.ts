@@ -3,19 +3,31 @@ import { randomBytes } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
 import { createS3Store } from '../../../lib/files/s3.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { startSwift, type Swift } from '../../helpers/swift.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { file, form, formHeaders, half, MB, plans, rows, storage, type User, userOf } from './app.js'
+import { announce, send, urlOf } from './tus.js'
 
 const json = { 'content-type': 'application/json' }
 const nothing = { booked: 0, reserved: 0, shown: 0 }
+const unknown = 'application/octet-stream'
+
+const route: Route = {
+  path: '/put',
+  method: 'post',
+  requireAuth: true,
+  workflow: {
+    steps: [{ id: 's', type: 'storage', operation: 'put', params: { name: 'a', contentType: '{{input.type}}', content: 'hello' } }]
+  }
+}
 
 async function open (t: Test, swift: Swift, folder: string): Promise<{ readonly app: FastifyInstance, readonly ada: User }> {
   const { stop: _stop, ...s3 } = swift
-  const app = await testServer(t, { plans, storageProvider: 's3', s3, files: { path: folder } }, {
+  const app = await testServer(t, { plans, storageProvider: 's3', s3, files: { path: folder }, routes: [route] }, {
     tenants: [{ id: 'acme', plan: 'large' }]
   })
   return { app, ada: userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' })) }
@@ -76,6 +88,28 @@ test('files in S3', async (t) => {
     t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'bytes', 'but does not reach the file')
     t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
     t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], { removed: 1 }, nothing], 'the row outlives the URL')
+  })
+
+  await t.test('a declared type that no header can have is ignored', async (t) => {
+    for (const type of ['text/\u0001', 'text/ü', `text/${'a'.repeat(10_000)}`, `${'a'.repeat(10_000)}/plain`]) {
+      const { status, body } = await ada.upload([file('hello', 'a.txt', type)])
+      t.match([status, body], [201, { contentType: unknown }], type.slice(0, 10))
+      t.equal((await ada.ask(`DELETE /files/${String(body['id'])}`)).status, 200)
+    }
+    for (const [type, contentType] of [['text/plain; name=über', 'text/plain'], ['text/\u0001', unknown]] as const) {
+      const { status, body: { result } } = await ada.ask('POST /put', { headers: json, body: JSON.stringify({ type }) })
+      t.match([status, result], [200, { contentType }], `a step with ${type}`)
+      t.equal((await ada.ask(`DELETE /files/${String(Object(result).id)}`)).status, 200)
+    }
+    const long = 'a'.repeat(9000)
+    for (const [filetype, contentType] of [[`text/plain;${long}`, 'text/plain'], [`${long}/plain`, unknown]] as const) {
+      const upload = urlOf(await announce(ada, 5, { filename: 'a.txt', filetype }))
+      t.equal((await send(ada, upload, 0, 'hello')).status, 204, 'a resumable upload')
+      const path = upload.replace('/resumable', '')
+      t.match((await ada.ask(`GET ${path}`)).body, { contentType, size: 5 })
+      t.equal((await ada.ask(`DELETE ${path}`)).status, 200)
+    }
+    t.same([await keysOf(t, swift), await storage(app, 'acme')], [[], nothing])
   })
 
   await t.test('an outage before, during or after an upload is handled', async (t) => {
