@@ -42,6 +42,8 @@ async function ask (
   bytes?: Readable,
   signal?: AbortSignal
 ): Promise<string> {
+  // An aborted signal fires no event any more.
+  if (signal?.aborted === true) throw new ScannerUnavailable('the scan was ended')
   const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay: keepAlive })
   const reply = readReply(socket)
   // The scanner may reply and close before it has received all bytes. Its reply counts, and the error of the write is ignored.

@@ -1,7 +1,7 @@
 import { createServer } from 'node:net'
 import { Readable } from 'node:stream'
 import t from 'tap'
-import { ping, scan, type Verdict } from '../../../lib/files/clamd.js'
+import { ping, scan, ScannerUnavailable, type Verdict } from '../../../lib/files/clamd.js'
 import { malware, startClamd } from '../../helpers/clamd.js'
 import { freePort } from '../../helpers/free-port.js'
 
@@ -52,4 +52,16 @@ t.test('a service that is not a scanner gives no verdict', async (t) => {
   t.teardown(() => server.close())
   await t.rejects(scan({ host: '127.0.0.1', port }, Readable.from([Buffer.alloc(5_000_000)])), /the scanner responded with/)
   await t.rejects(ping({ host: '127.0.0.1', port }, 5000), { message: 'the scanner responded with "HTTP/1.1 400 Bad Request" to PING' })
+})
+
+t.test('a scan that begins after its signal was aborted is ended', async (t) => {
+  const port = await freePort()
+  const server = createServer((socket) => {
+    socket.resume().end('stream: OK\0')
+  }).listen(port, '127.0.0.1')
+  t.teardown(() => server.close())
+  const bytes = Readable.from([Buffer.from('harmless')])
+  const outcome = await scan({ host: '127.0.0.1', port }, bytes, AbortSignal.abort()).catch((error: unknown) => error)
+  t.ok(outcome instanceof ScannerUnavailable)
+  t.ok(bytes.destroyed)
 })
