@@ -33,7 +33,7 @@ interface Row extends Record<string, unknown> {
   view: boolean
   partitioned: boolean
   columns: FoundColumn[]
-  keys: { name: string, type: 'p' | 'u', columns: string[] }[]
+  keys: { name: string, type: 'p' | 'u', columns: string[], deferrable: boolean }[]
   /** Unique indexes without a constraint; `plain` without a condition or an expression. */
   indexes: { name: string, columns: string[], plain: boolean }[]
   foreign_keys: ForeignKey[]
@@ -112,7 +112,7 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
     ) order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid, ${typeBehind('a.atttypid')}
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', ${keyNames}) order by k.conname), '[]')
+  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', ${keyNames}, 'deferrable', k.condeferrable) order by k.conname), '[]')
     from pg_constraint k where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
   (select coalesce(json_agg(json_build_object('name', x.relname, 'columns', ${columnNames('c.oid', 'i.indkey[0:i.indnkeyatts - 1]')},
       'plain', i.indisvalid and i.indimmediate and i.indpred is null and i.indexprs is null) order by x.relname), '[]')
@@ -182,6 +182,7 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
 function tableOf (row: Row): Table {
   const columns = new Map(row.columns.map((column) => [column.name, columnOf(column)]))
   const primaryKey = row.keys.find(({ type }) => type === 'p')?.columns ?? []
+  const deferrableKeys = row.keys.filter(({ deferrable }) => deferrable).map(({ columns }) => columns)
   return Object.freeze({
     name: row.name,
     columns,
@@ -190,6 +191,7 @@ function tableOf (row: Row): Table {
       ...row.keys.filter(({ type }) => type === 'u').map(({ columns }) => columns),
       ...row.indexes.filter(({ plain }) => plain).map(({ columns }) => columns)
     ],
+    ...deferrableKeys.length > 0 && { deferrableKeys },
     foreignKeys: row.foreign_keys,
     tenantScoped: columns.has(tenantColumn),
     softDelete: isSoftDelete(columns),

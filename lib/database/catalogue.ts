@@ -56,6 +56,8 @@ export interface Table {
   readonly primaryKey: readonly string[]
   /** Unique constraints and unique indexes without a condition, each as its columns; the primary key is not repeated. */
   readonly uniqueKeys: readonly (readonly string[])[]
+  /** Those of the primary and unique keys that PostgreSQL may check at the commit: an upsert cannot find a row by them. Default: none. */
+  readonly deferrableKeys?: readonly (readonly string[])[]
   readonly foreignKeys: readonly ForeignKey[]
   /** It has a `tenant_id` column: every query on it is restricted to the request's tenant. */
   readonly tenantScoped: boolean

@@ -151,10 +151,12 @@ function fixedColumns ({ query, table, pointer, context }: Subject) {
   return { columns, references, inputPointers }
 }
 
-function conflictColumns ({ query: { onConflict: named }, table, pointer, context }: Subject): readonly string[] | undefined {
+function conflictColumns (subject: Subject): readonly string[] | undefined {
+  const { query: { onConflict: named }, table, pointer, context } = subject
   const { faults } = context
   const at = pointerTo(pointer, 'onConflict')
   if (named === undefined) {
+    checkDeferrable(table.primaryKey, pointer, subject)
     if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: set the unique columns in \`onConflict\``)
     return table.primaryKey
   }
@@ -170,8 +172,17 @@ function conflictColumns ({ query: { onConflict: named }, table, pointer, contex
         keys.filter((key) => key.length > 0).map((key) => `(${key.join(', ')})`).join(', ') || 'none'
       }`
     )
-  }
+  } else checkDeferrable(key, at, subject)
   return key
+}
+
+/** PostgreSQL refuses each upsert by such a key, also if another key has the same columns. */
+function checkDeferrable (key: readonly string[], at: string, { table, context }: Subject): void {
+  if (table.deferrableKeys?.some((each) => sameColumns(each, key)) !== true) return
+  context.faults.add(
+    at,
+    `an upsert cannot find its row by (${key.join(', ')}), since this key of "${table.name}" is DEFERRABLE: make it NOT DEFERRABLE, or name another key in \`onConflict\``
+  )
 }
 
 /** Without a value of its key, an upsert would insert a new row each time. */
