@@ -281,7 +281,13 @@ function functionOf (row: FunctionRow): DatabaseFunction {
   const columns = row.attributes ?? (row.record ? results.map((result) => ({ ...result, dimensions: 0 })) : null)
   return Object.freeze({
     name: row.name,
-    arguments: given.map(({ name, declared }, index) => ({ name, type: declared, hasDefault: index >= given.length - row.defaults })),
+    arguments: given.map(({ name, declared, type, valueType }, index) => ({
+      name,
+      type: declared,
+      ...type !== declared && { baseType: type },
+      ...valueType !== null && { valueType },
+      hasDefault: index >= given.length - row.defaults
+    })),
     returns: row.returns,
     ...typeOf(row),
     many: row.many,

@@ -74,9 +74,11 @@ export interface Table {
   readonly tenantChildren?: readonly string[]
 }
 
-export interface FunctionArgument {
+export interface FunctionArgument extends Pick<Column, 'valueType'> {
   readonly name: string
   readonly type: string
+  /** For a domain: the type behind it. Default: `type`. */
+  readonly baseType?: string
   /** The database has a default for it. */
   readonly hasDefault: boolean
 }

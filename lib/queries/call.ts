@@ -9,7 +9,7 @@ import { nearest, pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import { named } from '../validation/named-schema.js'
-import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { type ColumnType, describeType, type Encoder, encoderOf, itemOf, kindOf, listEncoder, unfit } from './column-value.js'
 import type { CompiledQuery } from './compiled-query.js'
 import { type QueryContext, uniqueReferences } from './context.js'
 import { declaredFunction, missingFunction, type ResolvedFunction, resolveFunction, unknownArgument } from './function.js'
@@ -221,9 +221,10 @@ function compileArguments (
 }
 
 function compileArgument (argument: FunctionArgument, value: CompiledValue, pointer: string, context: QueryContext): CallArgument {
-  const { name, type, hasDefault } = argument
-  const encode = encoderFor(type, value)
-  const message = `the argument "${name}" must be ${describeType({ type })}`
+  const { name, type, baseType = type, valueType, hasDefault } = argument
+  const taken: ColumnType = { type: baseType, ...valueType !== undefined && { valueType } }
+  const encode = encoderFor(taken, value)
+  const message = `the argument "${name}" must be ${describeType(taken)}`
   const path = requestPath(value, `/${name}`)
   const { references } = value
   if (value.constant) {
@@ -244,6 +245,6 @@ function compileArgument (argument: FunctionArgument, value: CompiledValue, poin
 }
 
 /** A list in a URL is a comma-separated string, a repeated parameter, or both. */
-function encoderFor (type: string, value: CompiledValue): Encoder {
-  return kindOf(type) === 'array' && isOfUrl(value) ? listEncoder({ type: itemType(type) }) : encoderOf({ type })
+function encoderFor (type: ColumnType, value: CompiledValue): Encoder {
+  return kindOf(type.type) === 'array' && isOfUrl(value) ? listEncoder(itemOf(type)) : encoderOf(type)
 }
