@@ -68,7 +68,7 @@ export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft, event
 
 /** `insert ...` without `returning`. */
 function insertText (parts: InsertParts, rows: Source, all: readonly InputColumn[], alias: string, draft: Draft): string {
-  const { subject: { table, context: { catalogue } }, input, fixed, conflict } = parts
+  const { subject: { table, context: { catalogue } }, fixed, conflict } = parts
   const given = all.filter(({ column }) => !fixed.some((each) => each.column === column))
   const columns = [
     ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, draft) }] : []),
@@ -76,9 +76,8 @@ function insertText (parts: InsertParts, rows: Source, all: readonly InputColumn
   ]
   const names = [...columns.map(({ name }) => name), ...given.map(({ column }) => column.name)]
   const source = sourceOf(columns.map(({ value }) => value), given, rows, draft)
-  // A list of columns cannot be empty; any column works if each row takes its default.
-  const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
-  const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
+  // A list of columns cannot be empty. Without one, each column takes its default.
+  const list = names.length === 0 ? '' : ` (${names.map(quote).join(', ')})`
   return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
     conflict === undefined ? '' : onConflict(table, conflict, names, alias, draft)
   }`
@@ -123,6 +122,7 @@ function sourceOf (leading: readonly string[], given: readonly InputColumn[], ro
         : `select ${values.join(', ')} from json_to_recordset(${json}) as x(${definition})`
     }
     case 'each':
+      if (leading.length === 0 && given.length === 0) return `select from generate_series(1, ${rows.rows.length})`
       return `values ${rows.rows.map((row) => tuple(leading, given, row, draft)).join(', ')}`
   }
 }
@@ -131,7 +131,7 @@ function tuple (leading: readonly string[], given: readonly InputColumn[], { bou
   const values = given.map(({ column, index }) =>
     bound[index] === undefined ? 'default' : draft.add(() => bound[index], column.type)
   )
-  return `(${[...leading, ...values].join(', ') || 'default'})`
+  return `(${[...leading, ...values].join(', ')})`
 }
 
 const rowBinders: Binder[] = []
