@@ -18,8 +18,8 @@ export interface Relation {
 interface Candidate {
   readonly relation: Relation
   readonly key: ForeignKey
-  /** The foreign key belongs to the embedding table. */
-  readonly forward: boolean
+  /** The names by which a `select` can choose it, the preferred one first. */
+  readonly hints: readonly string[]
 }
 
 /** The relation for an item of a `select`, or the reason why there is none. */
@@ -28,11 +28,11 @@ export function findRelation (catalogue: Catalogue, table: Table, { name, hint }
   if (target === undefined) return followColumn(catalogue, table, name)
   const direct = [...forward(table, target), ...reverse(table, target)]
   const candidates = direct.length > 0 ? direct : through(catalogue, table, target)
-  const matching = hint === undefined ? candidates : candidates.filter((candidate) => matchesHint(candidate, hint, table === target))
+  const matching = hint === undefined ? candidates : candidates.filter(({ hints }) => hints.includes(hint))
   if (matching.length === 1) return matching[0]!.relation
   if (candidates.length === 0) return `there is no foreign key between "${table.name}" and "${name}"`
-  const choices = candidates.map((candidate) => describe(candidate, table === target)).join(', ')
-  return hint === undefined
+  const choices = candidates.map((candidate) => describe(candidate, candidates)).join(', ')
+  return hint === undefined || matching.length > 1
     ? `several foreign keys connect "${table.name}" and "${name}": write one of ${choices}`
     : `no foreign key "${hint}" connects "${table.name}" and "${name}": write one of ${choices}`
 }
@@ -44,10 +44,11 @@ function followColumn (catalogue: Catalogue, table: Table, name: string): Relati
   return target === undefined ? `there is no table "${name}"` : forward(table, target).find(({ key }) => key === keys[0])!.relation
 }
 
+/** A key of a table to itself connects its rows in both directions: its column is the hint of the one, its name that of the many. */
 function forward (table: Table, target: Table): Candidate[] {
   return table.foreignKeys.filter((key) => key.referencedTable === target.name).map((key) => ({
     key,
-    forward: true,
+    hints: namesOf(key).filter((name) => table !== target || name !== key.name),
     relation: { table: target, many: false, on: key.columns.map((column, index) => [column, key.referencedColumns[index]!] as const) }
   }))
 }
@@ -55,7 +56,7 @@ function forward (table: Table, target: Table): Candidate[] {
 function reverse (table: Table, target: Table): Candidate[] {
   return target.foreignKeys.filter((key) => key.referencedTable === table.name).map((key) => ({
     key,
-    forward: false,
+    hints: table === target ? [key.name] : namesOf(key),
     relation: {
       table: target,
       many: !isUnique(target, key.columns),
@@ -72,8 +73,9 @@ function through (catalogue: Catalogue, table: Table, target: Table): Candidate[
     for (const here of reverse(table, junction).filter(({ key }) => inKey(key))) {
       for (const there of forward(junction, target).filter(({ key }) => inKey(key) && key !== here.key)) {
         candidates.push({
-          key: { ...here.key, name: junction.name },
-          forward: false,
+          key: there.key,
+          // From a table to itself, each key of the junction leads there and back: the hint is the one to the embedded row.
+          hints: [junction.name, ...namesOf(there.key), ...table === target ? [] : namesOf(here.key)],
           relation: { table: target, many: true, on: here.relation.on, junction: { table: junction, on: there.relation.on } }
         })
       }
@@ -92,10 +94,9 @@ function isUnique (table: Table, columns: readonly string[]): boolean {
   })
 }
 
-/** A table that refers to itself has two relations of one name: the key's name means the many, and its column's name means the one. */
-function matchesHint ({ key, forward }: Candidate, hint: string, self: boolean): boolean {
-  if (hint === key.name) return !self || !forward
-  return hint === ownColumn(key) && (!self || forward)
+function namesOf (key: ForeignKey): string[] {
+  const column = ownColumn(key)
+  return column === undefined ? [key.name] : [key.name, column]
 }
 
 /** The column of a foreign key besides the tenant's. */
@@ -104,7 +105,7 @@ function ownColumn ({ columns }: ForeignKey): string | undefined {
   return own.length === 1 ? own[0] : undefined
 }
 
-function describe ({ key, forward, relation }: Candidate, self: boolean): string {
-  const hint = self && forward ? ownColumn(key) ?? key.name : key.name
+function describe ({ key, hints, relation }: Candidate, candidates: readonly Candidate[]): string {
+  const hint = hints.find((name) => candidates.filter((each) => each.hints.includes(name)).length === 1) ?? key.name
   return `\`${relation.table.name}!${hint}\` (${relation.many ? 'many' : 'one'})`
 }
