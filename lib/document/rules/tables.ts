@@ -1,7 +1,7 @@
 /** Checks of declared tables beyond their schema. */
 import { typeNames } from '../../database/catalogue.js'
 import { columnDefinitions } from '../../database/declared-tables.js'
-import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
+import { describeType, encoderOf, isOrdered, orderedInstead, unfit } from '../../queries/column-value.js'
 import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Entry } from '../sections.js'
@@ -25,6 +25,9 @@ export function checkTables (tables: readonly Entry<TableDefinition>[], complete
     checkKeys(table, pointer, faults)
     for (const [column, definition] of Object.entries(table.columns)) {
       const at = pointerTo(pointer, 'columns', column)
+      for (const member of ['primaryKey', 'unique'] as const) {
+        if (definition[member] === true) checkIndexed(column, definition, `${at}/${member}`, faults)
+      }
       checkDefault(definition, at, faults)
       if (definition.references !== undefined) {
         checkReference(definition, definition.references, `${at}/references`, declared, complete, faults)
@@ -59,9 +62,16 @@ function checkKeys (table: TableDefinition, pointer: string, faults: FaultList):
         const at = pointerTo(pointer, member, index, position)
         if (!Object.hasOwn(columns, name)) faults.add(at, `the table has no column "${name}"`, nearest(name, Object.keys(columns)))
         else if (names.indexOf(name) < position) faults.add(at, `the column "${name}" is duplicated`)
+        else checkIndexed(name, columns[name]!, at, faults)
       }
     }
   }
+}
+
+/** PostgreSQL's usual indexes need an order. Keys have such an index too. */
+function checkIndexed (name: string, { type }: ColumnDefinition, at: string, faults: FaultList): void {
+  if (isOrdered(type)) return
+  faults.add(at, `the column "${name}" has the type ${type}, which PostgreSQL cannot index${orderedInstead(type)}`)
 }
 
 function checkReference (
@@ -88,13 +98,15 @@ function checkReference (
   const alone = target.unique === true || (keys.length === 1 && keys[0] === columnName) ||
     (table.unique ?? []).some((names) => names.length === 1 && names[0] === columnName)
   if (!alone) faults.add(at, `"${references}" is not unique: a foreign key requires a primary key, or a column with \`unique: true\``)
-  if (!areComparable(column.type, target.type)) {
+  if (!canRefer(column.type, target.type)) {
     faults.add(at, `the column has the type "${column.type}", but the referenced column has the type "${target.type}"`)
   }
 }
 
-function areComparable (left: string, right: string): boolean {
-  return left === right || comparable.some((types) => types.includes(left) && types.includes(right))
+function canRefer (from: string, to: string): boolean {
+  if (from === to) return true
+  // PostgreSQL rounds no numeric to an integer by itself.
+  return from !== 'numeric' && comparable.some((types) => types.includes(from) && types.includes(to))
 }
 
 const timeTypes = /^(?:timestamp|date|time)/
