@@ -44,9 +44,10 @@ test('an argument of a domain takes the values of the type behind it', (t) =>
     const reasons = { tags: 'an array (text[])', docs: 'an array (doc[])', amount: 'an integer (integer)' }
     for (const [name, reason] of Object.entries(reasons)) {
       await t.rejects(call(query, { body: { ...body, [name]: 'x' } }), {
+        code: 'TENANTRY_VALIDATION_FAILED',
         extras: { details: [{ path: `/body/${name}`, message: `the argument "${name}" must be ${reason}` }] }
       }, name)
     }
-    await t.rejects(call(query, { body: { ...body, tags: ['a', 'b', 'c'] } }), { statusCode: 400 }, 'the check of the domain')
-    await t.rejects(call(query, { body: { ...body, code: 'long' } }), { statusCode: 400 }, 'the text is not cut')
+    await t.rejects(call(query, { body: { ...body, tags: ['a', 'b', 'c'] } }), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the check of the domain')
+    await t.rejects(call(query, { body: { ...body, code: 'long' } }), { code: 'TENANTRY_INVALID_VALUE' }, 'the text is not cut')
   }))
