@@ -6,12 +6,14 @@ import { root } from '../helpers/typescript.js'
 
 const documents = 'plugins/tenant-config/loaded-documents.ts'
 const leases = 'plugins/integrations/leases.ts'
+const tokens = 'plugins/integrations/tokens.ts'
 const [failures, egress] = ['operations/failures.md', 'operations/egress.md']
 const figures = [
   { page: failures, said: /the server tries again after ([\d.]+) s/, source: documents, name: 'firstRetry' },
   { page: failures, said: /the pause is twice as long, up to ([\d.]+) s/, source: documents, name: 'lastRetry' },
   { page: egress, said: /a row of `tenantry.oauth_tokens` for at most ([\d.]+) s/, source: leases, name: 'leaseMs' },
-  { page: egress, said: /the delay is at most these ([\d.]+) s/, source: leases, name: 'leaseMs' }
+  { page: egress, said: /if the renewing process dies, for at most ([\d.]+) s/, source: leases, name: 'leaseMs' },
+  { page: egress, said: /While the old token is valid, it waits for ([\d.]+) s/, source: tokens, name: 'lateMs' }
 ]
 
 const read = (path: string) => readFileSync(join(root, path), 'utf8')
