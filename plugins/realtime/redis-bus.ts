@@ -6,6 +6,7 @@ import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { createWarned } from '../../lib/cache/warned.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
@@ -14,7 +15,7 @@ import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 
 const gatherMs = 5 // ms over which events become one publication
-const openMs = 1000 // ms for the first subscription; later, it is made in the background
+const subscribeMs = 1000 // ms for the first subscription; later, it is made in the background
 const checkMs = 1000 // ms between checks of the subscription: a network may drop its packets without a sign
 const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
 
@@ -31,6 +32,7 @@ export async function createRedisBus (
 ): Promise<RoomBus> {
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
+  const Connector = await connectorTo(new URL(url))
   const warned = createWarned()
   const outgoing = new Outgoing((tenant) => {
     log[warned.levelOf(tenant)]({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow')
@@ -39,8 +41,10 @@ export async function createRedisBus (
   /** By process and tenant: the last event that was received. */
   const last = new LRUCache<string, number>(lruOptions(maxRemembered))
   let sent = 0
+  let channel: string | null = null
   let subscriber: Redis | null = null
-  let channel = ''
+  let subscribed: Promise<void> | null = null
+  let isClosed = false
   let timer: NodeJS.Timeout | undefined
   let checking: NodeJS.Timeout | undefined
   let publishing: Promise<void> = Promise.resolve()
@@ -63,12 +67,22 @@ export async function createRedisBus (
     for (const event of eventsIn(batch['events'])) deliverOnce(tenantRef(batch['tenant']), event)
   }
 
+  /** The start of a server does not need it: the database may not be migrated yet. */
+  async function findChannel (): Promise<string> {
+    return channel ??= await channelOf(url, db)
+  }
+
   async function publish (): Promise<void> {
+    if (outgoing.isEmpty) return
+    const target = await findChannel().catch((err: unknown) => {
+      log.debug({ err }, 'events of rooms are not sent over Redis')
+      return null
+    })
     for (const [tenant, taken] of outgoing.take()) {
       const events = taken.map((event) => ({ ...event, mark: [instance, ++sent] as const }))
       const text = JSON.stringify({ from: instance, tenant, events: JSON.stringify(events) })
-      const isSent = await connection.run(async (client) => {
-        await client.publish(channel, text)
+      const isSent = target !== null && await connection.run(async (client) => {
+        await client.publish(target, text)
         return true
       }, () => false)
       if (!isSent) { for (const event of events) fallback.send(tenant, event) }
@@ -100,36 +114,39 @@ export async function createRedisBus (
     })
   }
 
+  /** Resolves when events arrive, or after a failed attempt. */
+  function subscribe (to: string): Promise<void> {
+    const client = subscriber = new Redis(url, {
+      Connector,
+      autoResubscribe: false,
+      maxRetriesPerRequest: null,
+      retryStrategy: () => 500
+    })
+    client.on('error', () => {})
+    client.on('message', (_channel, text) => {
+      try {
+        hear(text)
+      } catch (err) {
+        log.debug({ err }, 'an event of a room cannot be read')
+      }
+    })
+    watch(client)
+    return new Promise((resolve) => {
+      setTimeout(resolve, subscribeMs).unref()
+      client.once('close', () => resolve())
+      client.on('ready', () => {
+        client.subscribe(to).then(missed, (err: unknown) => log.debug({ err }, 'events of rooms are not received')).finally(() => resolve())
+      })
+    })
+  }
+
   return {
-    async open () {
-      await fallback.open()
-      channel = `tenantry:realtime:${await nameOf(db)}`
-      const client = subscriber = new Redis(url, {
-        Connector: await connectorTo(new URL(url)),
-        autoResubscribe: false,
-        maxRetriesPerRequest: null,
-        retryStrategy: () => 500
-      })
-      subscriber.on('error', () => {})
-      subscriber.on('message', (_channel, text) => {
-        try {
-          hear(text)
-        } catch (err) {
-          log.debug({ err }, 'an event of a room cannot be read')
-        }
-      })
-      watch(client)
-      await new Promise<void>((resolve) => {
-        setTimeout(resolve, openMs).unref()
-        client.on('ready', () => {
-          client.subscribe(channel).then(() => {
-            resolve()
-            missed()
-          }, (err: unknown) => log.debug({ err }, 'events of rooms are not received'))
-        })
-      })
+    open: () => fallback.open(),
+    async hear () {
+      await fallback.hear()
+      const from = await findChannel()
+      if (!isClosed) await (subscribed ??= subscribe(from))
     },
-    hear: () => fallback.hear(),
     rest: () => fallback.rest(),
     send (tenant, event) {
       const isSent = outgoing.add(tenant, event)
@@ -137,6 +154,7 @@ export async function createRedisBus (
       return isSent
     },
     async close () {
+      isClosed = true
       do {
         clearTimeout(timer)
         flush()
@@ -151,10 +169,15 @@ export async function createRedisBus (
   }
 }
 
-/** The channel's name, from the database: two databases that share a Redis share no rooms. */
-async function nameOf (db: Kysely<SystemTables>): Promise<string> {
-  const { rows: [row] } = await sql<
-    { name: string }
-  >`select current_database() || ' ' || coalesce(min(applied_at)::text, '') as name from tenantry.migrations`.execute(db)
-  return createHash('sha256').update(row?.name ?? '').digest('base64url').slice(0, 22)
+/**
+ * The channel of all processes on this database and this database number of Redis. PostgreSQL's system identifier is no part of it: roles
+ * may not be allowed to read it, and a major upgrade or another node changes it. Rejects until the database is migrated.
+ */
+async function channelOf (url: string, db: Kysely<SystemTables>): Promise<string> {
+  // A publication reaches the clients of all database numbers.
+  const number = Number(new URL(url).pathname.slice(1))
+  const { rows: [row] } = await sql<{ id: string }>`
+    select current_database() || ' ' || extract(epoch from applied_at) as id from tenantry.migrations order by name limit 1`.execute(db)
+  if (row === undefined) throw failure('migrationPending')
+  return `tenantry:realtime:${createHash('sha256').update(`${number} ${row.id}`).digest('base64url').slice(0, 22)}`
 }

@@ -11,6 +11,7 @@ import { type Test, test } from 'tap'
 import { createServer } from '../../lib/server.js'
 import { atOnce } from '../helpers/at-once.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
+import { startRedis } from '../helpers/redis.js'
 import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { until as untilTrue } from '../helpers/until.js'
@@ -310,25 +311,28 @@ test('a database outage writes few bytes to the log for each rejected request', 
   t.ok(count + whole.length >= 500, `${count} errors are counted`)
 })
 
-test('a production server on a database that is not migrated recovers after the migration', async (t) => {
-  const database = await postgresDatabase(t, { empty: true })
-  const document = testDocument({ ...everyKind, migrate: 'manual' }, section(database.connectionString))
-  const app = createServer(document, { env: { ...testEnv, NODE_ENV: 'production' }, logger: false })
-  t.teardown(() => app.close())
-  await app.ready()
-  const ask = caller(t, app, { tenant: 'a' })
-  for (const target of ['GET /notes', 'GET /docs', 'POST /notes']) {
-    const response = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
-    refused(t, response, 503, 'MIGRATION_PENDING', target)
-    t.match(response.body['message'], /tenantry migrate/)
-    t.equal(response.headers['retry-after'], '1', 'the server checks again within a second')
-  }
-  refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'access is checked first')
-  // Another process migrates, like the command does.
-  const migrating = createServer({ ...document, migrate: 'auto' }, { env: testEnv, logger: false })
-  await migrating.ready()
-  await migrating.tenants.create({ id: 'a', name: 'A' })
-  await migrating.close()
-  t.ok(await recovery(ask, 'GET /notes') < await andSomeRequests(5000, ask, 'GET /notes'), 'requests succeed without a restart')
-  t.match(await ask('POST /notes', { body: { title: 'x' } }), { status: 201 })
-})
+for (const provider of ['memory', 'redis'] as const) {
+  test(`a production server with its cache in ${provider}, on a database that is not migrated, recovers after the migration`, async (t) => {
+    const database = await postgresDatabase(t, { empty: true })
+    const cache = { enabled: true, provider, ...provider === 'redis' && { redis: { url: (await startRedis(t)).url } } }
+    const document = testDocument({ ...everyKind, migrate: 'manual', cache }, section(database.connectionString))
+    const app = createServer(document, { env: { ...testEnv, NODE_ENV: 'production' }, logger: false })
+    t.teardown(() => app.close())
+    await app.ready()
+    const ask = caller(t, app, { tenant: 'a' })
+    for (const target of ['GET /notes', 'GET /docs', 'POST /notes']) {
+      const response = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
+      refused(t, response, 503, 'MIGRATION_PENDING', target)
+      t.match(response.body['message'], /tenantry migrate/)
+      t.equal(response.headers['retry-after'], '1', 'the server checks again within a second')
+    }
+    refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'access is checked first')
+    // Another process migrates, like the command does.
+    const migrating = createServer({ ...document, migrate: 'auto' }, { env: testEnv, logger: false })
+    await migrating.ready()
+    await migrating.tenants.create({ id: 'a', name: 'A' })
+    await migrating.close()
+    t.ok(await recovery(ask, 'GET /notes') < await andSomeRequests(5000, ask, 'GET /notes'), 'requests succeed without a restart')
+    t.match(await ask('POST /notes', { body: { title: 'x' } }), { status: 201 })
+  })
+}

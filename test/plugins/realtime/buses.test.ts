@@ -159,6 +159,21 @@ test('the bus works over Redis', async (t) => {
   await until('it has arrived', () => textsOf(local, 'shared').includes('after'))
 })
 
+test('buses on one Redis and copies of one database are separate by the number of the Redis database', async (t) => {
+  const { url } = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const [production, peer] = [await made(t, app, url), await made(t, app, `${url}/0`)]
+  const [staging, sender] = [await made(t, app, `${url}/1`), await made(t, app, `${url}/1`)]
+  production.bus.send(tenantRef('acme'), message('a', 'of production'))
+  await until('it has arrived', () => textsOf(peer, 'a').length === 1)
+  sender.bus.send(tenantRef('acme'), message('a', 'of staging'))
+  await until('it has arrived', () => textsOf(staging, 'a').includes('of staging'))
+  t.same(textsOf(staging, 'a'), ['of staging'])
+  production.bus.send(tenantRef('acme'), message('a', 'end'))
+  await until('the end has arrived', () => textsOf(peer, 'a').includes('end'))
+  t.same(textsOf(peer, 'a'), ['of production', 'end'])
+})
+
 test('a subscription that was lost without a sign is made again', async (t) => {
   const redis = await startRedis(t)
   const { app } = await open(t, {}, { engine: await postgresSection(t) })

@@ -4,7 +4,9 @@ import pg from 'pg'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
-import { listen, testServer } from '../../helpers/server.js'
+import { listen, type TestDocument, testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
+import { caller } from '../../http/caller.js'
 import { document, open, ready, tokenOf } from './app.js'
 
 test('a watch handles commits out of order, manual SQL, since, gaps, tenants and permissions', async (t) => {
@@ -90,6 +92,27 @@ for (const kind of ['postgres', 'redis']) {
     t.ok(await one.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1))
   })
 }
+
+test('a server that starts before the migration exchanges messages over Redis with one that starts after it', async (t) => {
+  const redis = await startRedis(t)
+  const engine = await postgresSection(t, { empty: true })
+  const changes: TestDocument = {
+    routes: [{ path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }],
+    realtime: { redis: { url: redis.url } }
+  }
+  const early = await testServer(t, { ...document, ...changes, migrate: 'manual' }, { engine })
+  const late = await open(t, changes, { engine })
+  const ask = caller(t, early, { token: tokenOf('acme') })
+  await until('the first server serves', async () => (await ask('GET /notes')).status === 200)
+  const [one, two] = [await ready(t, await listen(early), tokenOf('acme')), await late.connect('acme')]
+  for (const each of [one, two]) t.match(await each.ask({ type: 'join', room: 'a' }), { type: 'ack' })
+  one.send({ type: 'message', room: 'a', data: 'of the first' })
+  t.match(await two.next(({ type }) => type === 'message'), { data: 'of the first' })
+  two.send({ type: 'message', room: 'a', data: 'of the second' })
+  t.match(await one.next(({ type }) => type === 'message'), { data: 'of the second' })
+  const { rows } = await sql`select from tenantry.realtime_messages`.execute(late.app.db)
+  t.same(rows, [], 'nothing went over PostgreSQL')
+})
 
 test('replays of more than the unread bytes of a connection arrive whole, in order, one watch after the other', async (t) => {
   const { app, connect } = await open(t, { realtime: { tables: { tasks: { trigger: true } } } }, { engine: await postgresSection(t) })
