@@ -11,13 +11,16 @@ export type RoomEvent =
     | { readonly kind: 'presence', readonly room: string }
   )
   & {
-    /** The sending process and its count of events; set if an event may arrive twice, over different paths. */
-    readonly mark?: readonly [from: string, number: number]
+    /** The batch of the event and its number there, from 1; set if an event may arrive twice, over different paths. */
+    readonly mark?: readonly [batch: string, number: number]
   }
 
 export type RoomListener = (tenant: Owner, event: RoomEvent) => void
 
-/** Events arrive in order at each other process, at most once, and under their own tenant only. The tenant is never empty. */
+/**
+ * Events arrive at each other process at most once, and under their own tenant only. The tenant is never empty. They arrive in order,
+ * except that an event over one path may arrive after later ones over another path.
+ */
 export interface RoomBus {
   /** Opens the bus. Resolves when it is ready, or after a failed attempt. */
   open(): Promise<void>

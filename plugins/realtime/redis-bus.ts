@@ -17,7 +17,7 @@ import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 const gatherMs = 5 // ms over which events become one publication
 const subscribeMs = 1000 // ms for the first subscription; later, it is made in the background
 const checkMs = 1000 // ms between checks of the subscription: a network may drop its packets without a sign
-const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
+const maxRemembered = 10_000 // batches whose last event is remembered; a duplicate arrives within seconds
 
 export interface RedisBusParts extends Omit<PostgresBusParts, 'events'> {
   readonly url: string
@@ -38,9 +38,9 @@ export async function createRedisBus (
     log[warned.levelOf(tenant)]({ tenant }, 'messages of rooms are lost: the tenant sends too much, or Redis is slow')
   })
   const fallback = makeFallback(deliverOnce)
-  /** By process and tenant: the last event that was received. */
+  /** By batch: the last event that was received. Each path keeps the order within a batch, but a later batch may overtake it. */
   const last = new LRUCache<string, number>(lruOptions(maxRemembered))
-  let sent = 0
+  let batches = 0
   let channel: string | null = null
   let subscriber: Redis | null = null
   let subscribed: Promise<void> | null = null
@@ -53,8 +53,8 @@ export async function createRedisBus (
   function deliverOnce (tenant: Owner, event: RoomEvent): void {
     const { mark } = event
     if (mark !== undefined) {
-      const [from, number] = mark
-      const key = `${from} ${tenant}`
+      const [batch, number] = mark
+      const key = `${batch} ${tenant}`
       if (number <= (last.get(key) ?? 0)) return
       last.set(key, number)
     }
@@ -79,7 +79,8 @@ export async function createRedisBus (
       return null
     })
     for (const [tenant, taken] of outgoing.take()) {
-      const events = taken.map((event) => ({ ...event, mark: [instance, ++sent] as const }))
+      const batch = `${instance} ${++batches}`
+      const events = taken.map((event, index) => ({ ...event, mark: [batch, index + 1] as const }))
       const text = JSON.stringify({ from: instance, tenant, events: JSON.stringify(events) })
       const isSent = target !== null && await connection.run(async (client) => {
         await client.publish(target, text)

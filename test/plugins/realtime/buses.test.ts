@@ -26,14 +26,20 @@ const message = (room: string, text: string): RoomEvent => ({ kind: 'message', r
 const textsOf = ({ heard }: Heard, room: string) =>
   heard.flatMap(([, event]) => event.kind === 'message' && event.room === room ? [event.text] : [])
 
-async function made (t: Test, app: FastifyInstance, url: string | null): Promise<Heard> {
+/** `wrap`: changes the bus that is used while Redis is away. */
+async function made (
+  t: Test,
+  app: FastifyInstance,
+  url: string | null,
+  wrap: (fallback: RoomBus) => RoomBus = (fallback) => fallback
+): Promise<Heard> {
   const heard: Heard['heard'] = []
   let missed = 0
   const listener = (tenant: string, event: RoomEvent) => {
     heard.push([tenant, event])
   }
   const parts = { db: app.db, instance: crypto.randomUUID(), log: app.log }
-  const fallback = (listener: RoomListener) => createPostgresBus({ ...parts, events: app.events, listener })
+  const fallback = (listener: RoomListener) => wrap(createPostgresBus({ ...parts, events: app.events, listener }))
   const bus = url === null ? fallback(listener) : await createRedisBus({ ...parts, url, listener, fallback, missed: () => missed++ })
   t.teardown(() => bus.close())
   await bus.open()
@@ -220,4 +226,33 @@ test('the bus works over a Redis that freezes and continues', async (t) => {
   })
   await say(10)
   t.same(textsOf(second, 'a'), texts, 'each once and in order, including those that Redis had kept')
+})
+
+test('events that go over PostgreSQL, since Redis refused them, arrive also after later ones of Redis', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const held: (() => void)[] = []
+  const first = await made(t, app, redis.url, (fallback) => ({
+    ...fallback,
+    send (tenant, event) {
+      held.push(() => fallback.send(tenant, event))
+      return true
+    }
+  }))
+  const second = await made(t, app, redis.url)
+  const send = (event: RoomEvent) => first.bus.send(tenantRef('acme'), event)
+  await redis.command('acl', 'setuser', 'default', '-publish')
+  send(message('a', 'refused'))
+  send({ kind: 'presence', room: 'a' })
+  await until('Redis has refused them', () => held.length === 2)
+  await redis.command('acl', 'setuser', 'default', '+publish')
+  send(message('a', 'accepted'))
+  await until('it has arrived', () => textsOf(second, 'a').includes('accepted'))
+  await redis.command('acl', 'setuser', 'default', '-publish')
+  send(message('a', 'end'))
+  await until('Redis has refused the end', () => held.length === 3)
+  for (const release of held) release()
+  await until('the end has arrived', () => textsOf(second, 'a').includes('end'))
+  t.same(textsOf(second, 'a'), ['accepted', 'refused', 'end'])
+  t.equal(second.heard.filter(([, { kind }]) => kind === 'presence').length, 1)
 })
