@@ -17,6 +17,7 @@ import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 const gatherMs = 5 // ms over which events become one publication
 const subscribeMs = 1000 // ms for the first subscription; later, it is made in the background
 const checkMs = 1000 // ms between checks of the subscription: a network may drop its packets without a sign
+const returnMs = 3000 // after a failed publication, in which the other processes may still subscribe again
 const maxRemembered = 10_000 // batches whose last event is remembered; a duplicate arrives within seconds
 
 export interface RedisBusParts extends Omit<PostgresBusParts, 'events'> {
@@ -48,8 +49,10 @@ export async function createRedisBus (
   let timer: NodeJS.Timeout | undefined
   let checking: NodeJS.Timeout | undefined
   let publishing: Promise<void> = Promise.resolve()
+  /** Until then, events go over both paths. */
+  let returnsUntil = 0
 
-  /** Drops duplicates: a frozen Redis may deliver a publication that was sent over the fallback too. */
+  /** Drops duplicates: events are sent over the fallback too while Redis returns, and a frozen Redis may deliver its publications later. */
   function deliverOnce (tenant: Owner, event: RoomEvent): void {
     const { mark } = event
     if (mark !== undefined) {
@@ -86,7 +89,8 @@ export async function createRedisBus (
         await client.publish(target, text)
         return true
       }, () => false)
-      if (!isSent) { for (const event of events) fallback.send(tenant, event) }
+      if (!isSent) returnsUntil = performance.now() + returnMs
+      if (performance.now() < returnsUntil) { for (const event of events) fallback.send(tenant, event) }
     }
   }
 

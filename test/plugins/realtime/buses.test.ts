@@ -250,9 +250,27 @@ test('events that go over PostgreSQL, since Redis refused them, arrive also afte
   await until('it has arrived', () => textsOf(second, 'a').includes('accepted'))
   await redis.command('acl', 'setuser', 'default', '-publish')
   send(message('a', 'end'))
-  await until('Redis has refused the end', () => held.length === 3)
+  await until('Redis has refused the end', () => held.length === 4)
   for (const release of held) release()
   await until('the end has arrived', () => textsOf(second, 'a').includes('end'))
   t.same(textsOf(second, 'a'), ['accepted', 'refused', 'end'])
   t.equal(second.heard.filter(([, { kind }]) => kind === 'presence').length, 1)
+})
+
+test('events arrive while Redis returns and a receiver has not subscribed again', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const [first, second] = [await made(t, app, redis.url), await made(t, app, redis.url)]
+  const send = (text: string) => first.bus.send(tenantRef('acme'), message('a', text))
+  await redis.command('acl', 'setuser', 'default', '-publish')
+  send('refused')
+  await until('it has arrived over PostgreSQL', () => textsOf(second, 'a').length === 1)
+  await redis.command('acl', 'setuser', 'default', '+publish')
+  // The receiver connects again after half a second.
+  await redis.command('client', 'kill', 'type', 'pubsub')
+  send('accepted')
+  await until('it has arrived', () => textsOf(second, 'a').length === 2)
+  send('end')
+  await until('the end has arrived', () => textsOf(second, 'a').includes('end'))
+  t.same(textsOf(second, 'a'), ['refused', 'accepted', 'end'], 'each once')
 })
