@@ -49,17 +49,27 @@ export function compileFilterValue (
     else return { value, read: value.evaluate, presence: undefined }
     return undefined
   }
-  const read = readerOf(filter, value)
+  const read = readerOf(filter, value, at, context)
   return { value, read, presence: filter.optional === true ? presenceOf(filter.operator, read) : undefined }
 }
 
-function readerOf ({ operator, value: configured }: ComparisonFilter, value: CompiledValue): FilterValue['read'] {
-  const { within, evaluate } = value
-  if (within === undefined) return (takesList(operator) || operator === 'contains') && isOfUrl(value) ? readList(value) : evaluate
-  // `%{{query.q}}%` without `q` must not become `%%`, which matches everything.
+function readerOf (
+  { operator, value: configured }: ComparisonFilter,
+  value: CompiledValue,
+  at: string,
+  context: QueryContext
+): FilterValue['read'] {
+  if (value.within === undefined) {
+    return (takesList(operator) || operator === 'contains') && isOfUrl(value) ? readList(value) : value.evaluate
+  }
+  if (!takesList(operator) || !Array.isArray(configured)) return wholeOf(configured, value)
+  return readItems(configured, configured.map((item, index) => wholeOf(item, compileValue(item, pointerTo(at, index), context))))
+}
+
+/** undefined without a template's value: `%{{query.q}}%` must not become `%%`, nor `{ "owner": "{{query.owner}}" }` become `{}`. */
+function wholeOf (configured: unknown, { within, evaluate }: CompiledValue): FilterValue['read'] {
+  if (within === undefined) return evaluate
   if (typeof configured === 'string') return (scope) => within.every((read) => isMissing(read(scope))) ? undefined : evaluate(scope)
-  if (takesList(operator) && Array.isArray(configured)) return readItems(configured, value)
-  // Nor must `{ "owner": "{{query.owner}}" }` become `{}`, which every object contains.
   return (scope) => within.some((read) => isMissing(read(scope))) ? undefined : evaluate(scope)
 }
 
@@ -68,11 +78,9 @@ function isMissing (value: unknown): boolean {
 }
 
 /** Items without a value are left out. */
-function readItems (configured: readonly unknown[], { evaluate }: CompiledValue): FilterValue['read'] {
+function readItems (configured: readonly unknown[], readers: readonly FilterValue['read'][]): FilterValue['read'] {
   return (scope) => {
-    const given = evaluate(scope)
-    if (!Array.isArray(given)) return given
-    const items = given.filter((item: unknown, index) => item !== null || configured[index] === null)
+    const items = readers.map((read) => read(scope)).filter((item, index) => !isMissing(item) || configured[index] === null)
     return items.length === 0 ? undefined : items
   }
 }

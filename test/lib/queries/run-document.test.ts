@@ -83,6 +83,32 @@ onEachEngine(notes, {
     }
   },
 
+  'a list loses each item with a part that has no value': async (t, library) => {
+    await library.sql(`insert into tenantry.documents (tenant_id, collection, id, data) values
+      ('a', 'lists', 'n1', '{"tags": [{}, ""], "owner": {}, "name": ""}'),
+      ('a', 'lists', 'n2', '{"tags": [{"tag": "x"}, "x-y"], "owner": {"name": "x"}, "name": "x-y"}'),
+      ('a', 'lists', 'n3', '{"tags": ["own"], "owner": "own", "name": "own"}')`)
+    const find = async (filter: object, query: Record<string, unknown> = {}): Promise<unknown> => {
+      const page: unknown = await library.runDocument({ collection: 'lists', operation: 'query', filters: [filter as Filter] }, { query })
+      return JSON.stringify(page).match(/"id":\s*"n\d"/g)?.map((text) => text.slice(-3, -1)) ?? []
+    }
+    const cases: [column: string, operator: string, item: unknown][] = [
+      ['tags', 'array-contains-any', { tag: '{{query.x}}' }],
+      ['tags', 'overlaps', { tag: '{{query.x}}' }],
+      ['tags', 'array-contains-any', '{{query.x}}-{{query.y}}'],
+      ['owner', 'in', { name: '{{query.x}}' }],
+      ['name', 'in', '{{query.x}}-{{query.y}}']
+    ]
+    for (const [column, operator, item] of cases) {
+      const title = `${operator} ${column} ${JSON.stringify(item)}`
+      t.strictSame(await find({ column, operator, value: [item] }), [], title)
+      t.strictSame(await find({ not: { column, operator, value: [item] } }), [], `not ${title}`)
+      t.strictSame(await find({ column, operator, value: [item], optional: true }), ['n1', 'n2', 'n3'], `optional ${title}`)
+      t.strictSame(await find({ column, operator, value: [item, 'own'] }), ['n3'], `another item beside ${title}`)
+      t.strictSame(await find({ column, operator, value: [item] }, { x: 'x', y: 'y' }), ['n2'], `${title} with values`)
+    }
+  },
+
   'a page is ordered by a field': async (t, library) => {
     const page = (more: object, query: Record<string, unknown> = {}): Promise<unknown> =>
       library.runDocument({ collection: 'notes', operation: 'query', ...more }, { query }, {
