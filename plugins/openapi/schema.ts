@@ -36,13 +36,13 @@ function write (schema: unknown, components: Components, finish: (copy: JsonSche
       copy[key] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, inner(member)]))
     } else copy[key] = inner(value)
   }
-  return finish(schema['nullable'] === true ? orNull(copy) : copy)
+  return finish(schema['nullable'] === true ? orNull(copy, finish) : copy)
 }
 
-function orNull (schema: Readonly<Record<string, unknown>>): JsonSchema {
+function orNull (schema: Readonly<Record<string, unknown>>, finish: (copy: JsonSchema) => JsonSchema): JsonSchema {
   const { const: only, ...others } = schema
   const { type, enum: values } = 'const' in schema ? { ...others, enum: [only] } : others
-  if (type === undefined) return schema['$ref'] === undefined ? schema : { anyOf: [schema, { type: 'null' }] }
+  if (type === undefined) return schema['$ref'] === undefined ? schema : { anyOf: [finish(schema), finish({ type: 'null' })] }
   const types = new Set([type].flat().concat('null'))
   return { ...others, type: [...types], ...Array.isArray(values) && { enum: [...new Set([...values, null])] } }
 }
@@ -53,16 +53,26 @@ function orNull (schema: Readonly<Record<string, unknown>>): JsonSchema {
 const unknown = [
   '$comment', '$defs', 'definitions', 'patternProperties', 'propertyNames', 'dependentSchemas', 'dependentRequired',
   'if', 'then', 'else', 'contains', 'minContains', 'maxContains', 'prefixItems', 'unevaluatedProperties',
-  'unevaluatedItems', 'contentEncoding', 'contentMediaType'
+  'unevaluatedItems', 'additionalItems', 'contentEncoding', 'contentMediaType'
 ]
+
+const combinations = new Set(['allOf', 'anyOf', 'oneOf'])
 
 const null30 = { type: 'object', nullable: true, enum: [null] }
 
-/** A schema whose members are already schemas of OpenAPI 3.0. */
+/** A schema whose members are already schemas of OpenAPI 3.0, or booleans: only `additionalProperties` can be one there. */
 function toOpenApi30 (schema: JsonSchema): JsonSchema {
   if (schema['$ref'] !== undefined) return { $ref: schema['$ref'] }
   const copy: Record<string, unknown> = { ...schema }
   if (copy['patternProperties'] !== undefined && copy['additionalProperties'] === false) delete copy['additionalProperties']
+  // OpenAPI 3.0 has no tuples, and one schema for all items would refuse their first ones.
+  if (copy['prefixItems'] !== undefined || Array.isArray(copy['items'])) copy['items'] = {}
+  for (const [keyword, value] of Object.entries(copy)) {
+    if (keyword === 'items' || keyword === 'not') copy[keyword] = withoutBoolean(value)
+    else if (keyword === 'properties' && isSchema(value)) {
+      copy[keyword] = Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutBoolean(member)]))
+    } else if (combinations.has(keyword) && Array.isArray(value)) copy[keyword] = value.map(withoutBoolean)
+  }
   for (const keyword of unknown) delete copy[keyword]
   if ('const' in copy) {
     copy['enum'] = [copy['const']]
@@ -76,6 +86,11 @@ function toOpenApi30 (schema: JsonSchema): JsonSchema {
     copy[exclusive] = true
   }
   return withOneType(copy)
+}
+
+function withoutBoolean (schema: unknown): unknown {
+  if (schema === true) return {}
+  return schema === false ? { not: {} } : schema
 }
 
 function withOneType (schema: Readonly<Record<string, unknown>>): JsonSchema {

@@ -270,6 +270,41 @@ test('the document of an app that writes OpenAPI 3.0 stays valid', async (t) => 
   t.notMatch(text, /"type":\[|"const":|"type":"null"|"examples":/)
 })
 
+test('boolean schemas, tuples and nullable references are valid in OpenAPI 3.0', async (t) => {
+  const properties = {
+    any: true,
+    none: false,
+    list: { type: 'array', items: true },
+    empty: { type: 'array', items: false },
+    either: { anyOf: [true, { not: true }] },
+    pair: { type: 'array', prefixItems: [{ type: 'string' }, true], items: false },
+    older: { type: 'array', items: [{ type: 'string' }, true], additionalItems: false },
+    map: { type: 'object', additionalProperties: true },
+    order: { $ref: 'Order#', nullable: true, title: 'x' }
+  }
+  const { text } = composeDocument({
+    shell: { openapi: '3.0.3', info: { title: 'Shop', version: '1' } },
+    routes: [{ methods: ['GET'], url: '/', config: { access: 'public' }, schema: { response: { 200: { type: 'object', properties } } } }],
+    schemas: { Order: { $id: 'Order', type: 'object', properties: { id: { type: 'integer' } } } },
+    replaced: new Set(),
+    tenancy: false,
+    idempotency: false
+  })
+  const document = JSON.parse(text)
+  t.equal(await validity(document), true)
+  t.strictSame(document.paths['/'].get.responses['200'].content['application/json'].schema.properties, {
+    any: {},
+    none: { not: {} },
+    list: { type: 'array', items: {} },
+    empty: { type: 'array', items: { not: {} } },
+    either: { anyOf: [{}, { not: {} }] },
+    pair: { type: 'array', items: {} },
+    older: { type: 'array', items: {} },
+    map: { type: 'object', additionalProperties: true },
+    order: { anyOf: [{ $ref: '#/components/schemas/Order' }, { type: 'object', nullable: true, enum: [null] }] }
+  })
+})
+
 test('an app with a Swagger 2 document fails at start and names OpenAPI', async (t) => {
   const app = await embedder(t, { swagger: { info: { title: 'Shop', version: '7' } } })
   await app.ready()
