@@ -55,7 +55,7 @@ export default definePlugin<BillingOptions>({
   routeDependencies: ['auth'],
   options: { provider: text, appUrl: text, payprov: record, altprov: record, now: callback },
   async setup (app, { now = Date.now, ...settings }) {
-    const { db, engine, events, queue, log } = app
+    const { db, engine, events, queue, tenants, log } = app
     const plans = plansOf(app)
     withoutFaults((faults) => checkBilling(settings, plans.tiers, faults))
     const products = createProductMap(settings, plans.tiers)
@@ -82,7 +82,7 @@ export default definePlugin<BillingOptions>({
     cancelForDeleted(app, providers, now)
 
     const appUrl = (settings.appUrl ?? '').replace(/\/+$/, '')
-    const upgrade = createUpgrade({ ...parts, billing: service, appUrl })
+    const upgrade = createUpgrade({ ...parts, billing: service, tenants, appUrl })
     return (group) => {
       billingRoutes(group, service, upgrade, plans)
       // In a separate context, which parses bodies as bytes.

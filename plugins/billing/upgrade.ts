@@ -9,6 +9,7 @@ import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { Owner, TenantLife } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import { type FindsTenants, requireSameLife } from '../tenancy/tenant.js'
 import { minorUnits } from './minor-units.js'
 import type { PaymentProvider, Snapshot } from './providers/provider.js'
 import { lowestPlan } from './resolve-plan.js'
@@ -32,6 +33,7 @@ export interface UpgradeInput extends Sale {
 
 export interface UpgradeParts extends Pick<BillingParts, 'engine' | 'plans' | 'provider' | 'providers' | 'now'> {
   readonly log: Pick<FastifyBaseLogger, 'error' | 'warn'>
+  readonly tenants: FindsTenants
   readonly billing: Pick<Billing, 'sync' | 'inForce' | 'record'>
   readonly products: ProductMap
   /** The return address of a checkout, without a slash at its end. */
@@ -45,9 +47,10 @@ export type Upgrade = ReturnType<typeof createUpgrade>
 
 /**
  * The function throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has
- * already, `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
+ * already, `conflict` during another request or before a scheduled cancellation, `tenantUnknown` if the tenant was deleted, and the errors
+ * of the provider's calls.
  */
-export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, engine, log, now }: UpgradeParts) {
+export function createUpgrade ({ billing, provider, providers, products, plans, tenants, appUrl, engine, log, now }: UpgradeParts) {
   const attempts = createAttemptLimiter(engine.kyselyFor, now)
 
   async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput) {
@@ -143,6 +146,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
+    await requireSameLife(tenants, { id: tenant, life })
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription to cancel')
     const { response, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
       throw isFailure(error, 'notFound')

@@ -4,9 +4,10 @@ import { type Test, test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { providerNames } from '../../../plugins/billing/providers/provider.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
+import { replaceTenant } from '../../helpers/succession.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { caller } from '../../http/caller.js'
+import { caller, refused } from '../../http/caller.js'
 import { at, bareEvent, eventOf, snapshotOf } from './month.js'
 import { audited, open, rowsOf } from './tenants.js'
 import { alone } from './worlds.js'
@@ -36,6 +37,31 @@ for (const name of providerNames) {
     t.not(customerOf(later), customerOf(earlier))
   })
 }
+
+test('an upgrade of a deleted tenant neither changes nor buys a subscription of a later tenant', async (t) => {
+  const { world, apps: [app], sales } = await alone(t, 'payprov')
+  const { sync } = app.billing
+  let later = ''
+  Object.assign(app.billing, {
+    async sync (tenant: string) {
+      await sync(tenant)
+      await replaceTenant(app, tenant)
+      world.advance(minute)
+      if (tenant === 'changer') later = world.subscribe(tenant, sales.pro_monthly)
+      world.forget()
+      return await sync(tenant)
+    }
+  })
+  for (const [tenant, targetPlan] of [['changer', 'free'], ['changer', 'team'], ['buyer', 'pro']] as const) {
+    const ask = caller(t, app, {
+      token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada', iat: Math.floor(Date.now() / 1000) + 1 })
+    })
+    refused(t, await ask('POST /billing/upgrade', { body: { targetPlan, billingCycle: 'monthly' } }), 404, 'TENANT_UNKNOWN')
+    t.same(world.calls.filter(({ method }) => method !== 'GET'), [], `${tenant} ${targetPlan}`)
+  }
+  const [found] = await (await world.open()).subscriptions(tenantRef('changer'))
+  t.match(found, { id: later, cancelAtPeriodEnd: false })
+})
 
 test('a cancellation whose audit entry failed has one after the next attempt', async (t) => {
   const { world, apps: [app], sales, query } = await alone(t, 'payprov')
