@@ -20,6 +20,9 @@ export async function openFirestore (
     projectId,
     // All digits of integers.
     useBigInt: true,
+    // null: the client does not repeat a transaction's commit itself. It would for ten minutes, also after the caller got a response, when
+    // a later tenant may have the id. The store decides about each try.
+    clientConfig: { interfaces: { 'google.firestore.v1.Firestore': { methods: { Commit: null } } } },
     ...databaseId !== undefined && { databaseId },
     ...credentials !== undefined && { credentials: { client_email: credentials.clientEmail, private_key: credentials.privateKey } },
     // Without any credentials, the client would search for some.

@@ -1,14 +1,13 @@
 /** Documents in Firestore, over the client of Google. */
-import { randomUUID } from 'node:crypto'
 import type * as Sdk from '@google-cloud/firestore'
 import { createTenantLimiter } from '../concurrency/tenant-limiter.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 import { afterCommit, firestoreBusy, firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
 import { documentPath, rootOf } from './paths.js'
-import { pageText, type PageTexts, textOf, Texts } from './read.js'
+import { pageText, type PageTexts, textOf } from './read.js'
 import { repeatableIds } from './repeatable-ids.js'
 import { maxWrites, type SessionParts, TransactionSession } from './session.js'
-import type { Creation, DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
+import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 
 // An operation can have a result of `maxResultBytes` in memory.
 const maxOfTenant = 10 // running operations
@@ -37,7 +36,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   async function run (operation: DocumentOperation, progress: Progress): Promise<string | null> {
     const { place, shape } = operation
     if (operation.kind === 'query') return page(operation, progress)
-    if (operation.kind === 'create') return create(operation, progress)
+    if (operation.kind === 'create') return inTransaction((session) => session.text(operation), progress)
     const { id } = operation
     if (id === null) return null
     const reference = client.doc(documentPath(place, id))
@@ -46,46 +45,23 @@ export function createFirestore (parts: StoreParts): DocumentStore {
         const data = (await reference.get()).data()
         return data === undefined ? null : textOf({ id, fields: values.decode(data, place) }, shape)
       }
-      case 'set':
-        if (operation.kept !== undefined) return inTransaction((session) => session.text(operation), progress)
-        progress.hasSent = true
-        await reference.set(values.encode(operation.fields, place))
-        return textOf({ id, fields: operation.fields }, shape)
       case 'delete':
-        progress.hasSent = true
         try {
-          await reference.delete({ exists: true })
+          await client.runTransaction(async (transaction) => {
+            if (progress.isOver) throw firestoreUnavailable()
+            progress.hasSent = true
+            transaction.delete(reference, { exists: true })
+          })
         } catch (error) {
           if (isNotFound(error)) return null
           throw error
         }
         return '{"success":true}'
+      case 'set':
       case 'merge':
       case 'update':
         return inTransaction((session) => session.text(operation), progress)
     }
-  }
-
-  async function create ({ place, shape, id, isNew = id === null, documents, many }: Creation, progress: Progress): Promise<string> {
-    const [first] = documents
-    progress.hasSent = true
-    if (!many && first !== undefined) {
-      const own = id ?? randomUUID()
-      const reference = client.doc(documentPath(place, own))
-      const encoded = values.encode(first, place)
-      // The client repeats a commit whose response was lost, and a repeated `create` would find its own document.
-      await (isNew ? reference.set(encoded) : reference.create(encoded))
-      return textOf({ id: own, fields: first }, shape)
-    }
-    const batch = client.batch()
-    const texts = new Texts(maxResultBytes)
-    for (const fields of documents) {
-      const own = randomUUID()
-      batch.set(client.doc(documentPath(place, own)), values.encode(fields, place))
-      texts.add(textOf({ id: own, fields }, shape))
-    }
-    if (documents.length > 0) await batch.commit()
-    return `{"data":[${texts.list.join(',')}]}`
   }
 
   function page (operation: PageOperation, progress: Progress): Promise<string> {
@@ -112,6 +88,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
     })
   }
 
+  /** Without reads it is one call of Firestore. A batch's commit would be repeated for minutes after the caller got a response. */
   function inTransaction<Result> (work: (session: DocumentSession) => Promise<Result>, progress: Progress): Promise<Result> {
     const isOver = () => progress.isOver
     const idsOfTry = repeatableIds()

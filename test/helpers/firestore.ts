@@ -44,6 +44,8 @@ export async function firestoreServer (t: Test): Promise<TestFirestore> {
 export interface FaultyFirestore extends TestFirestore {
   /** The next commit is made, and answered with the error of this gRPC code. */
   loseResponse(code: number): void
+  /** Commits are refused with the error of this gRPC code until the returned function is called. */
+  refuseCommits(code: number): () => void
   /** Requests of the method wait until the returned function is called. */
   hold(method: 'Commit' | 'RunQuery'): () => void
 }
@@ -80,6 +82,16 @@ export async function faultyFirestore (t: Test): Promise<FaultyFirestore> {
     stop: () => server.stop(),
     loseResponse (code) {
       lost = code
+    },
+    refuseCommits (code) {
+      let isRefusing = true
+      disturb('Commit', (commit) => (call, respond) => {
+        if (isRefusing) respond({ code, details: 'refused before the commit' })
+        else commit(call, respond)
+      })
+      return () => {
+        isRefusing = false
+      }
     },
     hold (method) {
       const held = gate()

@@ -1,6 +1,7 @@
 /** Commits whose response is lost or late: Google's client tries them again. */
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { lateWrites } from '../../../lib/firestore/failures.js'
 import { openFirestore } from '../../../lib/firestore/open.js'
 import { placeOf } from '../../../lib/firestore/paths.js'
 import type { DocumentOperation, DocumentStore } from '../../../lib/firestore/types.js'
@@ -63,6 +64,28 @@ test('documents that are created once are answered although the response of thei
   loseResponse(unavailable)
   const many = await store.text(creation([{ n: 2 }, { n: 3 }]))
   t.same(sorted(await store.text(page)), sorted(one, many))
+})
+
+test('a write is not sent again after its request has a response', async (t) => {
+  const { store, emulatorHost, projectId, refuseCommits } = await open(t)
+  const impatient = await openFirestore({ emulatorHost, projectId, maxResultBytes: 100_000, timeoutMs: 100 })
+  t.teardown(() => impatient.close())
+  const kept = sorted(await store.text(creation([{ n: 1 }], 'kept')))
+  const writes: DocumentOperation[] = [
+    creation([{ n: 2 }]),
+    creation([{ n: 3 }], 'own'),
+    creation([{ n: 4 }, { n: 5 }]),
+    { kind: 'set', place, shape, id: 'set', fields: { n: 6 } },
+    { kind: 'delete', place, shape, id: 'kept' }
+  ]
+  const allow = refuseCommits(unavailable)
+  const errors = await Promise.all(writes.map((write) => impatient.text(write).then(() => null, (error: unknown) => error)))
+  allow()
+  for (const error of errors) {
+    t.match(error, { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+    await lateWrites(error)
+  }
+  t.same(sorted(await store.text(page)), kept)
 })
 
 test('a document with an id of the caller is not overwritten', async (t) => {
