@@ -72,7 +72,8 @@ export async function createRedisBus (
 
   /** The start of a server does not need it: the database may not be migrated yet. */
   async function findChannel (): Promise<string> {
-    return channel ??= await channelOf(url, db)
+    channel ??= await channelOf(url, db)
+    return channel
   }
 
   async function publish (): Promise<void> {
