@@ -24,6 +24,7 @@ interface FoundColumn extends FoundType, Pick<Column, 'name' | 'notNull' | 'hasD
   dimensions: number
   /** null for every other column. */
   nondeterministic: true | null
+  withoutLike: true | null
   /** PostgreSQL's `atttypmod`; -1 without one. */
   modifier: number
 }
@@ -108,6 +109,8 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
         when (c.oid, a.attnum) in (select relation, attnum from nested) then 0 else coalesce(v.dimensions, 1) end,
       'modifier', coalesce(v.modifier, a.atttypmod),
       'nondeterministic', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic),
+      'withoutLike', (select true from pg_collation l where l.oid = a.attcollation and not l.collisdeterministic
+        and current_setting('server_version_num')::int < 180000),
       'labels', (select json_agg(e.enumlabel order by e.enumsortorder) from pg_enum e where e.enumtypid = v.oid)
     ) order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid, ${typeBehind('a.atttypid')}
@@ -204,7 +207,7 @@ function tableOf (row: Row): Table {
 }
 
 function columnOf (found: FoundColumn): Column {
-  const { labels, dimensions, nondeterministic, modifier, type, valueType, opaque, ...column } = found
+  const { labels, dimensions, nondeterministic, withoutLike, modifier, type, valueType, opaque, ...column } = found
   const isUnknown = dimensions === 0 && type.endsWith('[]')
   return Object.freeze({
     ...column,
@@ -212,6 +215,7 @@ function columnOf (found: FoundColumn): Column {
     ...labels !== null && { labels },
     ...(dimensions > 1 || isUnknown) && { dimensions },
     ...nondeterministic !== null && { nondeterministic },
+    ...withoutLike !== null && { withoutLike },
     ...boundsOf(type, modifier)
   })
 }

@@ -29,6 +29,8 @@ export interface Column {
   readonly dimensions?: number
   /** Its collation is nondeterministic: different texts can be equal. Default: false. */
   readonly nondeterministic?: true
+  /** The database has no `like` for its collation: a nondeterministic one before PostgreSQL 18. Default: false. */
+  readonly withoutLike?: true
   /** For `varchar(20)`, `char(20)` and arrays of them: the number of characters. */
   readonly maxLength?: number
   /** For `numeric(5, 2)` and arrays of it: the number of digits, */

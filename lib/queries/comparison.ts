@@ -58,7 +58,8 @@ export function compileComparison (
   return { condition, references, presence }
 }
 
-function checkOperator (operator: Operator, { name, type }: Column, pointer: string, { faults }: QueryContext): void {
+function checkOperator (operator: Operator, column: Column, pointer: string, { faults }: QueryContext): void {
+  const { name, type } = column
   const kind = kindOf(type)
   const isRange = /range$/.test(type)
   if (!isOrdered(type) && !textOperators.has(operator)) {
@@ -70,7 +71,16 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
     faults.add(pointer, `\`contains\` requires an array, jsonb or range column, but "${name}" is ${type}`)
   } else if (operator === 'overlaps' && kind !== 'array' && !isRange) {
     faults.add(pointer, `\`overlaps\` requires an array or range column, but "${name}" is ${type}`)
+  } else if (lacksPattern(operator, column)) {
+    faults.add(
+      pointer,
+      `PostgreSQL has no \`${operator}\` for "${name}", whose collation is nondeterministic: use \`eq\`, or \`like\` with PostgreSQL 18 or later`
+    )
   }
+}
+
+function lacksPattern (operator: Operator, { nondeterministic, withoutLike }: Column): boolean {
+  return (operator === 'ilike' && nondeterministic === true) || (operator === 'like' && withoutLike === true)
 }
 
 /** `configuration`: for `fts`. */
