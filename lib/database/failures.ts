@@ -225,9 +225,7 @@ const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) 
 function translateState (state: string, error: unknown, constraints: Constraints): unknown {
   if (isLostSetting(error)) return databaseUnavailable(error)
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
-  // Some types have a syntax of their own, such as `jsonpath`. For a syntax error in a statement, PostgreSQL reports a position.
-  const isOfValue = (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
-  if (isOfValue) return failure('invalidValue', { cause: withoutValue(error, state) })
+  if (isOfValue(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
   const violation = violations.find(({ states }) => states.includes(state))
   if (violation !== undefined) return broken(violation, error, cause, constraints)
@@ -235,6 +233,22 @@ function translateState (state: string, error: unknown, constraints: Constraints
   // Raised by a function of the application for its caller.
   if (state.startsWith('TN')) return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
   return others.find(({ states }) => states.test(state))?.of(cause) ?? cause
+}
+
+/** PostgreSQL's functions that find the object which a value names, such as a value of `regclass` or `regtype`. */
+const lookups = /^(?:reg[a-z]+in|parseTypeString)$/
+
+/** An error about a value whose state is that of an error in a statement. */
+function isOfValue (state: string, error: unknown): boolean {
+  // For an error in a statement, PostgreSQL reports its position there.
+  const isPlaced = fieldOf(error, 'position') !== undefined
+  const context = fieldOf(error, 'where')
+  // Some types have a syntax of their own, such as `jsonpath`. That of `regtype` reports a position in the value, with a context.
+  if (state === '42601' || state === '42602') return !isPlaced || context !== undefined
+  // With an internal position, the error is in a statement of a function that checks the value, such as that of a domain.
+  if (!/^(?:0A|3F|42)/.test(state) || isPlaced || fieldOf(error, 'internalPosition') !== undefined) return false
+  // The context of a parameter ends in `$1 = '...'`; the words before it are translated. A value in a list of records has none.
+  return lookups.test(fieldOf(error, 'routine') ?? '') || /\$\d+(?: = '.*')?$/s.test(context ?? '')
 }
 
 const maxShown = 500 // characters
@@ -283,7 +297,7 @@ function ofDomain (error: unknown, keyword: string) {
   return domain !== undefined && { extras: { details: [{ path: '', message, keyword }] } }
 }
 
-type ErrorField = 'table' | 'column' | 'constraint' | 'dataType' | 'hint' | 'routine' | 'position'
+type ErrorField = 'table' | 'column' | 'constraint' | 'dataType' | 'hint' | 'routine' | 'position' | 'internalPosition' | 'where'
 
 /** A field of PostgreSQL's error. Names have their own fields; the message is translated. */
 function fieldOf (error: unknown, field: ErrorField): string | undefined {

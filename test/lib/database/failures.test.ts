@@ -108,6 +108,58 @@ test("a value of the wrong type is the caller's mistake", (t) =>
     }
   }))
 
+test('a text that names nothing in the database is a value that does not fit', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], withoutTenant))
+    for (
+      const [type, texts] of [
+        ['regclass', ['zzz', 'zzz.t', 'a.b.c']],
+        ['regclass[]', ['{zzz}']],
+        ['regtype', ['zzz', 'zzz.t', 'a.b.c', '-1', 'int4(']],
+        ['regproc', ['zzz', 'abs']],
+        ['regprocedure', ['zzz(int)', 'abs(zzz)']],
+        ['regoper', ['<<<>>>', '+']],
+        ['regoperator', ['<#>(int,int)', '+(int)']],
+        ['regrole', ['zzz']],
+        ['regnamespace', ['zzz']],
+        ['regconfig', ['zzz']],
+        ['regdictionary', ['zzz']],
+        ['regcollation', ['zzz']]
+      ] as const
+    ) {
+      for (const text of texts) {
+        const error = await refused(type, text)
+        t.match(error, { code: 'TENANTRY_INVALID_VALUE', statusCode: 400 }, `${type} of ${JSON.stringify(text)}`)
+        if (error instanceof TenantryError) t.notMatch(String(error.cause), text, 'the logged cause has no values')
+      }
+    }
+  }))
+
+test('a name in a statement that is missing in the database is no mistake of the caller', (t) =>
+  onEachEngine(t, async (t, engine) => {
+    await run(
+      engine,
+      "create function indirect (given text) returns text language plpgsql as $$ begin return (select 1 from zzz where given = 'x'); end $$",
+      `create function dynamic (given text) returns text language plpgsql
+        as $$ declare found text; begin execute 'select 1 from zzz where $1 = ''x''' into found using given; return found; end $$`,
+      "create domain checked as text check (indirect(value) = '1')"
+    )
+    for (
+      const text of [
+        'select a from zzz where $1::text is null',
+        'select zzz.f($1::text)::text',
+        'select $1::zzz::text',
+        "select 'zzz'::regclass::text where $1::text is null",
+        "select nextval('zzz.s')::text where $1::text is null",
+        'select indirect($1::text)',
+        'select dynamic($1::text)',
+        'select $1::checked::text'
+      ]
+    ) {
+      t.match(await rejection(engine.text({ text }, ['x'], withoutTenant)), { code: 'TENANTRY_SCHEMA_CHANGED', statusCode: 503 }, text)
+    }
+  }))
+
 test("a mistake in the server's own SQL is not a catalogue error", (t) =>
   onEachEngine(t, async (t, engine) => {
     t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], withoutTenant)) instanceof TenantryError)
