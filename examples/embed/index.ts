@@ -63,7 +63,7 @@ await app.register(configRoutes, {
   ]
 })
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => app.close())
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: process.env.HOST ?? '127.0.0.1' })
 console.log(`listening on ${address}
 a token that may add products:

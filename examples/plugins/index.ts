@@ -26,7 +26,7 @@ app.get('/forecast', { config: { access: 'open', rateLimitRule: { max: 3, window
   details: auth === null ? 'sign in for more' : 'from noon on, in the north'
 }))
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => app.close())
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: process.env.HOST ?? '127.0.0.1' })
 console.log(`listening on ${address}
 a token:

@@ -31,7 +31,7 @@ async function start (): Promise<void> {
   }
   const document = await loadConfig(fileURLToPath(new URL('tenantry.json', import.meta.url)), { env })
   const app = createServer(document, { env, logger: { level: process.env.LOG_LEVEL ?? 'warn' } })
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => app.close())
 
   await app.ready()
   if (!production) await seed(app, (person) => app.auth.sign(people[person].claims))

@@ -48,7 +48,7 @@ app.get('/signature', { config: { access: 'user', permissions: ['orders:sign'] }
   return { tenant: tenant?.id ?? null, canSign: typeof key === 'string' }
 })
 
-for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => app.close())
+for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => app.close())
 const address = await app.listen({ port: Number(process.env.PORT ?? 3000), host: process.env.HOST ?? '127.0.0.1' })
 console.log(`listening on ${address}
 a token of the administrator of the tenant "harbour":

@@ -14,6 +14,16 @@ const programs = pages().flatMap(blocksOf).filter(({ language, text }) => langua
 const root = dirname(realpathSync(join(folder, 'package.json')))
 const anApp = "declare const app: import('fastify').FastifyInstance\n"
 
+t.test('programs that serve close the app at a signal', async (t) => {
+  const servers = programs.filter(({ text }) =>
+    /createServer\(|app\.listen\(|plugins\/stop'/.test(text) && !text.includes("from 'node:test'")
+  )
+  t.ok(servers.length > 5)
+  for (const { place, text } of servers) {
+    t.match(text, "for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => app.close())", place)
+  }
+})
+
 t.test("the documentation's programs compile", async (t) => {
   t.ok(programs.length > 5)
   const texts = new Map(
