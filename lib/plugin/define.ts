@@ -69,7 +69,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     const options = withoutUndefined(definition.options, given)
     keepNextTickFast()
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
-    if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
+    if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name, ofEndpoints) }
     for (const other of after) refuseLater(app, other, name)
     const isOwn = !isOfDocument(given)
     const endpoints = await adding(name, isOwn, 'members', () => setup(app, options))
@@ -102,6 +102,10 @@ function notePrefix (group: FastifyInstance, name: string): void {
 export function prefixesOf (app: FastifyInstance, name: string): Iterable<string> {
   return prefixes.get(app.server)?.get(name) ?? []
 }
+
+/** The reasons for which another plugin is required. */
+const ofPlugin = 'which requires it'
+const ofEndpoints = 'whose endpoints require it, or leave these out with `routes: false`'
 
 /** Fastify's errors for members and routes that the app has already name neither the plugin nor a way out. */
 const remedies: ReadonlyMap<unknown, string> = new Map([
@@ -200,15 +204,15 @@ class Dependencies extends Array<string> {
       try {
         check(name, index, this)
       } catch (cause) {
-        throw missing(name.replace('tenantry-', ''), this.#plugin, cause)
+        throw missing(name.replace('tenantry-', ''), this.#plugin, ofPlugin, cause)
       }
     }
   }
 }
 
 /** Throws unless the plugin is registered in this context or above it. */
-export function requirePlugin (app: FastifyInstance, name: string, wanting: string): void {
-  if (!app.hasPlugin(fastifyNameOf(name))) throw missing(name, wanting)
+export function requirePlugin (app: FastifyInstance, name: string, wanting: string, reason = ofPlugin): void {
+  if (!app.hasPlugin(fastifyNameOf(name))) throw missing(name, wanting, reason)
 }
 
 /** Fails the start if the plugin is registered from now on, because `wanting` looks for it only once. */
@@ -221,8 +225,8 @@ function refuseLater (app: FastifyInstance, name: string, wanting: string): void
   })
 }
 
-function missing (name: string, wanting: string, cause?: unknown): Error {
-  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which requires it`, { cause })
+function missing (name: string, wanting: string, reason: string, cause?: unknown): Error {
+  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", ${reason}`, { cause })
 }
 
 /** Returns a function for the decorator. It returns null until a plugin has added the decorator. */

@@ -46,8 +46,11 @@ t.test('each plugin names a missing dependency, of itself or of its endpoints', 
       const app = Fastify()
       t.teardown(() => app.close())
       for (const other of all) if (other !== missing) app.register(fp(async () => {}, { name: `tenantry-${other}` }))
+      const reason = dependencies.includes(missing)
+        ? 'which requires it'
+        : 'whose endpoints require it, or leave these out with `routes: false`'
       await t.rejects(async () => await app.register(plugin), {
-        message: `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/${name}", which requires it`
+        message: `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/${name}", ${reason}`
       })
     }
   }

@@ -48,7 +48,7 @@ t.test('a missing dependency is an error with the correct order', async (t) => {
     message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which requires it'
   })
   await t.rejects(async () => await bare(t).register(clock), {
-    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which requires it'
+    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", whose endpoints require it, or leave these out with `routes: false`'
   }, 'the endpoints need the guard')
   const app = bare(t)
   await app.register(clock, { routes: false })
