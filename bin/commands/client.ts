@@ -1,5 +1,6 @@
 /** `tenantry client`: a typed client of an API. */
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { messageOf } from '../../lib/errors.js'
 import { documentsOfDocument, documentsOfServer } from '../api-documents.js'
 import { clientSource } from '../client/source.js'
@@ -12,7 +13,7 @@ export const client: Command = {
   details: `Reads the document as "tenantry openapi" does, or GET /doc of a running server. It needs the package openapi-typescript.
 The client needs the package openapi-fetch.
 
-  --out FILE       the file to write, such as src/api.ts (default: standard output)
+  --out FILE       the file to write, such as src/api.ts (default: standard output). Its folder is created
   --token TOKEN    for a URL: a token of a tenant, whose own routes the client then has`,
   options: { out: { type: 'string' }, token: { type: 'string' } },
 
@@ -36,6 +37,7 @@ function urlOf (text: string | undefined): URL | undefined {
 
 async function write (path: string, source: string, { note }: Parameters<Command['run']>[0]): Promise<void> {
   try {
+    await mkdir(dirname(path), { recursive: true })
     await writeFile(path, source)
   } catch (error) {
     throw new CommandError(`${path} cannot be written: ${messageOf(error)}`)

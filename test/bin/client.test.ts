@@ -101,6 +101,12 @@ sendRealtime(socket, { type: 'watch' })
   )
 })
 
+t.test('--out creates the folder of its file', async (t) => {
+  const out = join(folder, 'src', 'generated', 'api.ts')
+  t.match(await here(['client', join(folder, 'tenantry.json'), '--out', out], testEnv), { code: 0 })
+  t.equal(readFileSync(out, 'utf8'), readFileSync(join(folder, 'api.ts'), 'utf8'))
+})
+
 t.test('the client calls the API and reads realtime', async (t) => {
   const app = createServer(document, { env: testEnv, logger: false })
   t.teardown(() => app.close())
@@ -236,19 +242,19 @@ t.test('a client that cannot be written is an error with the reason', async (t) 
   const address = other.address()
   const url = `http://127.0.0.1:${address !== null && typeof address === 'object' ? address.port : 0}`
   const cases: Array<[string[], RegExp]> = [
-    [[`${url}/none`], /\/none\/doc does not exist: expected the address of a tenantry server$/],
+    [[`${url}/none`, '--out', join(folder, 'missing', 'api.ts')], /\/none\/doc does not exist: expected the address of a tenantry server$/],
     [[`${url}/broken`], /responded to GET .*\/broken\/doc with 500$/],
     [[`${url}/page`], /did not respond with JSON/],
     [[`${url}/other`], /^the response is not an OpenAPI document: expected the address of a tenantry server$/],
     [['http://127.0.0.1:1'], /^http:\/\/127\.0\.0\.1:1\/doc cannot be reached: /],
     [['http://'], /^"http:\/\/" is not a URL$/],
     [[join(folder, 'tenantry.json'), '--token', 'x'], /^--token needs the URL of a server$/],
-    [[join(folder, 'tenantry.json'), '--out', join(folder, 'missing', 'api.ts')], /missing\/api\.ts cannot be written: ENOENT/]
+    [[join(folder, 'tenantry.json'), '--out', join(folder, 'package.json', 'api.ts')], /package\.json\/api\.ts cannot be written: EEXIST/]
   ]
   for (const [words, message] of cases) {
     const { code, errors } = await here(['client', ...words], testEnv)
     t.equal(code, 1)
     t.match(errors[0], message)
   }
-  t.notOk(existsSync(join(folder, 'missing')))
+  t.notOk(existsSync(join(folder, 'missing')), 'no folder is left')
 })
