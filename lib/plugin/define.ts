@@ -110,7 +110,7 @@ const ofEndpoints = 'whose endpoints require it, or leave these out with `routes
 /** Fastify's errors for members and routes that the app has already name neither the plugin nor a way out. */
 const remedies: ReadonlyMap<unknown, string> = new Map([
   ['FST_ERR_DEC_ALREADY_PRESENT', ' Register the plugin once, in the outermost context that uses it, or rename your own decorator. If another plugin has it, register one of the two in a context of its own'],
-  ['FST_ERR_DUPLICATED_ROUTE', '. Register the plugin once, or with a `prefix`']
+  ['FST_ERR_DUPLICATED_ROUTE', '. Register the plugin once or with a `prefix`, or give your own route another path']
 ])
 
 /** @param isOwn an app of one's own registers the plugin: errors about options and the database name the plugin */

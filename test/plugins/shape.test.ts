@@ -184,7 +184,7 @@ t.test('a plugin names itself when the app has its route already', async (t) => 
   app.get('/health', async () => 'ok')
   await t.rejects(async () => await app.register(health), {
     message:
-      "the plugin \"tenantry/plugins/health\" cannot add its endpoints to the app: Method 'GET' already declared for route '/health'. Register the plugin once, or with a `prefix`"
+      "the plugin \"tenantry/plugins/health\" cannot add its endpoints to the app: Method 'GET' already declared for route '/health'. Register the plugin once or with a `prefix`, or give your own route another path"
   })
 })
 
