@@ -24,8 +24,11 @@ export interface ClockOption {
   readonly now?: (() => number) | undefined
 }
 
-/** A function, such as a clock. */
-export const callback: OptionCheck = (value) => typeof value === 'function' ? undefined : 'expected a function'
+/** A function of the app. */
+export const handler: OptionCheck = (value) => typeof value === 'function' ? undefined : 'expected a function'
+
+/** A function that replaces one of the system in tests, such as a clock. Errors do not list it among the options. */
+export const callback: OptionCheck = (value) => handler(value)
 
 export const flag: OptionCheck = (value) => typeof value === 'boolean' ? undefined : 'expected true or false'
 
@@ -153,7 +156,7 @@ function hintFor (name: string, checks: Readonly<Record<string, OptionCheck>>): 
   if (near !== undefined) return `, did you mean "${near}"?`
   const owner = Object.entries(checks).find(([, { members = [] }]) => members.includes(name))
   if (owner !== undefined) return `, did you mean "${owner[0]}.${name}"?`
-  const known = Object.keys(checks)
+  const known = Object.keys(checks).filter((option) => checks[option] !== callback)
   return known.length === 0 ? ': there are no options' : `: the options are ${known.join(', ')}`
 }
 

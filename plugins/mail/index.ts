@@ -7,7 +7,7 @@ import { checkMailTexts, sendAction } from '../../lib/document/rules/mail.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, section, text } from '../../lib/plugin/options.js'
+import { callback, handler, section, text } from '../../lib/plugin/options.js'
 import { Auth as AuthSection, Mail as MailSchema, type Mail as MailSection } from '../../lib/schema/auth.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { createMail, type Deliver, type Mail, type MailOptions } from './service.js'
@@ -26,7 +26,7 @@ export default definePlugin<MailOptions>({
   name: 'mail',
   dependencies: ['database', 'queue'],
   after: ['integrations'],
-  options: { mail: section(MailSchema), links: section(AuthSection.properties.links), appUrl: text, deliver: callback, now: callback },
+  options: { mail: section(MailSchema), links: section(AuthSection.properties.links), appUrl: text, deliver: handler, now: callback },
   setup (app, options) {
     withoutFaults((faults) => checkMailTexts(options.mail, options.links, faults))
     const { mail, deliver = mail === undefined ? null : connectorOf(app, mail) } = options

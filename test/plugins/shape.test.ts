@@ -152,6 +152,7 @@ t.test('a wrong option fails the registration with its name', async (t) => {
     ],
     ['workflows', { steps: { lm: {} } }, 'steps: /lm: unknown member, did you mean "llm"?'],
     ['tenant-config', { config: { routes: [] } }, 'config: expected the result of checkConfig'],
+    ['mail', { colour: 1 }, 'unknown option "colour": the options are mail, links, appUrl, deliver'],
     ['cors', { maxAge: 5 }, 'missing option "origins"'],
     ['mcp', { name: 'Shop' }, 'missing option "url"'],
     ['mcp-client', { servers: [{ name: 'crm', uri: 'https://crm.example.com' }] }, 'servers: /0/uri: unknown member, did you mean "url"?']
