@@ -14,7 +14,7 @@ import { createPlatformRoles } from './service.js'
 import { createRoleStore } from './store.js'
 
 export interface RbacOptions extends ClockOption {
-  /** The name of the role of users without an assigned role; `ready` rejects if the role does not exist. Default: none. */
+  /** The name of the role of users without an assigned role; the registration fails if the role does not exist. Default: none. */
   readonly defaultRole?: string | undefined
 }
 
