@@ -28,6 +28,8 @@ const forms = {
 
 export type TypedName = keyof typeof forms
 
+export const typedNames: readonly string[] = Object.keys(forms)
+
 /** The name of the form; undefined for other objects. */
 export function typedNameOf (value: Readonly<Record<string, unknown>>): TypedName | undefined {
   let only: string | undefined

@@ -5,11 +5,15 @@ import { pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import { encodePattern, patternExpectation } from './column-value.js'
-import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, symbols, writeSearch } from './comparison.js'
+import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
 import type { QueryContext } from './context.js'
-import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue, takesList } from './filter-value.js'
+import { jsonOrder, type Order, typedOrder } from './document-order.js'
+import {
+  asGiven, isOrdering, type Normalise, ofConstant, type OrderingOperator, type ReadValues, valuesReader, withTypes
+} from './document-value.js'
+import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
 import { operandOf } from './operand.js'
-import { isUntyped, jsonTexts, requestPath, splitList } from './request-value.js'
+import { isUntyped, requestPath } from './request-value.js'
 import { type Binder, columnOf } from './sql.js'
 
 /** The id of a document, which is stored outside its fields. */
@@ -39,49 +43,63 @@ export function fieldOf (path: string, pointer: string, context: QueryContext): 
 /** Compiles a comparison of a document's field; undefined after a fault. */
 export function compileFieldComparison (filter: ComparisonFilter, pointer: string, context: QueryContext): Comparison | undefined {
   if (filter.column === 'id') return compileComparison(idOperand, filter, pointer, context)
-  return compileJsonComparison(fieldOf(filter.column, pointerTo(pointer, 'column'), context), filter, pointer, context)
+  const field = fieldOf(filter.column, pointerTo(pointer, 'column'), context)
+  return compileJson(field, filter, pointer, context, { normalise: withTypes, order: typedOrder })
 }
 
-/** Compiles a comparison of a jsonb value; `field` is undefined after a fault. */
+/** Compiles a comparison of a table's jsonb value; `field` is undefined after a fault. */
 export function compileJsonComparison (
   field: JsonField | undefined,
   filter: ComparisonFilter,
   pointer: string,
   context: QueryContext
 ): Comparison | undefined {
+  return compileJson(field, filter, pointer, context, { normalise: asGiven, order: jsonOrder })
+}
+
+/** The differences between fields of documents and jsonb values of tables. */
+interface JsonKind {
+  readonly normalise: Normalise
+  readonly order: Order
+}
+
+function compileJson (
+  field: JsonField | undefined,
+  filter: ComparisonFilter,
+  pointer: string,
+  context: QueryContext,
+  { normalise, order }: JsonKind
+): Comparison | undefined {
   const before = context.faults.faults.length
   const value = compileFilterValue(filter, pointer, context)
   const configuration = searchConfiguration(filter, pointer, context)
   if (field === undefined || value === undefined || context.faults.faults.length > before) return undefined
+  const { value: { constant, references }, presence } = value
   const operator = filter.operator ?? 'eq'
-  if (value.value.constant && encode(value.read(noScope), operator) === undefined) {
-    context.faults.add(pointerTo(pointer, 'value'), expectations[operator] ?? 'expected a value')
-    return undefined
+  const at = pointerTo(pointer, 'value')
+  const json: JsonField = (alias, text) => `(${field(alias, text)})`
+  if (isTextual(operator)) {
+    if (constant && encode(value.read(noScope), operator) === undefined) context.faults.add(at, expectations[operator])
+    return { condition: textConditionOf(operator, json, binderOf(value, operator, filter.column), configuration), references, presence }
   }
-  const at: JsonField = (alias, text) => `(${field(alias, text)})`
-  const condition = isUntyped(value.value, context.rules) && isTyped(operator)
-    ? urlConditionOf(operator, at, urlBinderOf(value, operator, filter.column))
-    : conditionOf(operator, at, binderOf(value, operator, filter.column), configuration)
-  return { condition, references: value.value.references, presence: value.presence }
+  const isOpen = isUntyped(value.value, context.rules)
+  const read = valuesReader(value, { operator, name: filter.column, isOpen, normalise })
+  const fixed = constant ? ofConstant(() => read(noScope), at, context) : undefined
+  const values = fixed === undefined ? read : () => fixed
+  const condition = isOrdering(operator) ? order(operator, json, values, !isOpen) : conditionOf(operator, json, values, isOpen)
+  return { condition, references, presence }
+}
+
+type TextOperator = 'like' | 'ilike' | 'is' | 'fts'
+
+function isTextual (operator: Operator): operator is TextOperator {
+  return operator === 'like' || operator === 'ilike' || operator === 'is' || operator === 'fts'
 }
 
 /** `configuration`: for `fts`. */
-function conditionOf (operator: Operator, field: JsonField, bind: Binder, configuration: string): Condition {
+function textConditionOf (operator: TextOperator, field: JsonField, bind: Binder, configuration: string): Condition {
   return (alias, draft) => {
-    const left = field(alias)
     switch (operator) {
-      case 'eq':
-        return `${left} = ${draft.add(bind, 'jsonb')}`
-      case 'neq':
-        return `${nullOf(left)} <> ${draft.add(bind, 'jsonb')}`
-      case 'gt':
-      case 'gte':
-      case 'lt':
-      case 'lte': {
-        const value = draft.add(bind, 'jsonb')
-        // PostgreSQL also orders JSON values of different types; a comparison here matches only values of the same type.
-        return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
-      }
       case 'like':
       case 'ilike':
         return `${field(alias, true)} ${operator} ${draft.add(bind, 'text')}`
@@ -89,47 +107,40 @@ function conditionOf (operator: Operator, field: JsonField, bind: Binder, config
         return writeSearch(configuration, field(alias, true), false, draft.add(bind, 'text'))
       // A missing field counts as JSON null.
       case 'is':
-        return `coalesce(${left}, 'null') = ${draft.add(bind, 'jsonb')}`
-      case 'in':
-        return `${left} = any(${draft.add(bind, 'jsonb[]')})`
-      case 'contains':
-        return `${left} @> ${draft.add(bind, 'jsonb')}`
-      case 'array-contains':
-      case 'array-contains-any':
-      case 'overlaps':
-        return overlap(left, draft.add(bind, 'jsonb[]'))
+        return `coalesce(${field(alias)}, 'null') = ${draft.add(bind, 'jsonb')}`
     }
   }
 }
 
-type TypedOperator = Exclude<Operator, 'like' | 'ilike' | 'is' | 'fts'>
-
-function isTyped (operator: Operator): operator is TypedOperator {
-  return operator !== 'like' && operator !== 'ilike' && operator !== 'is' && operator !== 'fts'
-}
-
-/** The bound value is the list of JSON values that the string of the URL can represent. */
-function urlConditionOf (operator: TypedOperator, field: JsonField, bind: Binder): Condition {
+/** `isOpen`: a single value can be several. */
+function conditionOf (
+  operator: Exclude<Operator, TextOperator | OrderingOperator>,
+  field: JsonField,
+  read: ReadValues,
+  isOpen: boolean
+): Condition {
+  const bindOne: Binder = (scope) => {
+    const values = read(scope)
+    return values === null ? null : stringifyJson(values[0])
+  }
+  const bindAll: Binder = (scope) => read(scope)?.map((value) => stringifyJson(value)) ?? null
   return (alias, draft) => {
     const left = field(alias)
-    const values = draft.add(bind, 'jsonb[]')
+    const one = (): string => draft.add(bindOne, 'jsonb')
+    const all = (): string => draft.add(bindAll, 'jsonb[]')
     switch (operator) {
       case 'eq':
-      case 'in':
-        return `${left} = any(${values})`
+        return `${left} = ${isOpen ? `any(${all()})` : one()}`
       case 'neq':
-        return `${nullOf(left)} <> all(${values})`
+        return `${nullOf(left)} <> ${isOpen ? `all(${all()})` : one()}`
       case 'contains':
-        return `${left} @> any(${values})`
-      case 'gt':
-      case 'gte':
-      case 'lt':
-      case 'lte':
-        return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${symbols[operator]} v.j) from unnest(${values}) v(j))`
+        return `${left} @> ${isOpen ? `any(${all()})` : one()}`
+      case 'in':
+        return `${left} = any(${all()})`
       case 'array-contains':
       case 'array-contains-any':
       case 'overlaps':
-        return overlap(left, values)
+        return overlap(left, all())
     }
   }
 }
@@ -144,44 +155,26 @@ function overlap (left: string, values: string): string {
   return `case when ${values} is not null then exists (select from ${items} e where e.value = any(${values})) end`
 }
 
-function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, name: string): Binder {
-  const path = requestPath(value, `/${name}`)
-  return (scope) => {
-    const given = read(scope)
-    if (given === undefined || given === null) return null
-    const items = takesList(operator) ? listOf(given) : [given]
-    return items.flatMap((item) => {
-      if (typeof item !== 'string') return [stringifyJson(item)]
-      const texts = jsonTexts(item)
-      // For other operators, a string that starts like JSON is compared as a string.
-      if (texts === undefined && operator === 'contains') {
-        throw invalidInput(path, `the field "${name}" is compared with JSON, but this text is not valid JSON`, 'type')
-      }
-      return texts ?? [stringifyJson(item)]
-    })
-  }
-}
-
-const expectations: Partial<Record<Operator, string>> = {
+const expectations = {
   like: `expected ${patternExpectation}`,
   ilike: `expected ${patternExpectation}`,
   fts: `expected ${searchExpectation}`,
   is: 'expected null, true, false or "unknown"'
-}
+} as const satisfies Record<TextOperator, string>
 
-function binderOf ({ read, value }: FilterValue, operator: Operator, name: string): Binder {
+function binderOf ({ read, value }: FilterValue, operator: TextOperator, name: string): Binder {
   const path = requestPath(value, `/${name}`)
   return (scope) => {
     const given = read(scope)
     if (given === undefined || (given === null && operator !== 'is')) return null
     const encoded = encode(given, operator)
-    if (encoded === undefined) throw invalidInput(path, `the field "${name}": ${expectations[operator] ?? 'expected a value'}`, 'type')
+    if (encoded === undefined) throw invalidInput(path, `the field "${name}": ${expectations[operator]}`, 'type')
     return encoded
   }
 }
 
 /** The bound value of the operator; undefined if the value does not fit. */
-function encode (value: unknown, operator: Operator): string | string[] | undefined {
+function encode (value: unknown, operator: TextOperator): string | undefined {
   switch (operator) {
     case 'like':
     case 'ilike': {
@@ -194,14 +187,6 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
     }
     case 'is':
       return wordOf(value)
-    case 'in':
-    case 'array-contains-any':
-    case 'overlaps':
-      return listOf(value).map((item) => stringifyJson(item))
-    case 'array-contains':
-      return [stringifyJson(value)]
-    default:
-      return stringifyJson(value)
   }
 }
 
@@ -211,10 +196,4 @@ export function wordOf (value: unknown): string | undefined {
   if (typeof value === 'object' && value !== null) return undefined
   const word = String(value)
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
-}
-
-/** An array, or a comma-separated string. */
-export function listOf (value: unknown): readonly unknown[] {
-  if (Array.isArray(value)) return value
-  return typeof value === 'string' ? splitList(value) : [value]
 }

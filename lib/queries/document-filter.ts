@@ -4,19 +4,19 @@ import { noScope } from '../expressions/no-scope.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { isPathSegment, isReserved } from '../firestore/paths.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
-import { parseJson } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
-import { isNaNForm, type TypedFault, withNormalTypes } from '../json/typed-values.js'
+import { isNaNForm } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Filter, Operator } from '../schema/query.js'
 import { invalidInput } from '../validation/detail.js'
 import { symbols } from './comparison.js'
 import type { QueryContext } from './context.js'
 import { combinationFault, combinationsOf } from './document-combinations.js'
-import { fieldNamesOf, listOf, wordOf } from './document-field.js'
+import { fieldNamesOf, wordOf } from './document-field.js'
+import { asGiven, type Normalise, ofConstant, valuesReader, withTypes } from './document-value.js'
 import { type ComparisonFilter, compileFilterValue, type FilterValue, takesList } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
-import { isUntyped, jsonTexts, requestPath } from './request-value.js'
+import { isUntyped, requestPath } from './request-value.js'
 import { noInput } from './sql.js'
 
 /** The filter of one request: null matches nothing, undefined is omitted. */
@@ -168,7 +168,7 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   const compare = comparing(operator, isId ? null : names, value, filter.column, isOpen)
   const at = pointerTo(pointer, 'value')
   if (constant) {
-    const least = ofConstant(compare, at, context)
+    const least = ofConstant(() => compare(noScope), at, context) ?? undefined
     found.alternatives ||= least !== undefined && combinationsOf(least) > 1
     return { evaluate: compare, least, certain: true }
   }
@@ -181,17 +181,6 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   return { evaluate: (scope) => presence(scope, noInput) ? compare(scope) : undefined, least: undefined, certain: true }
 }
 
-/** The filter with a constant, which may match nothing. Reports a constant that every request would reject. */
-function ofConstant (compare: Evaluate, pointer: string, { faults }: QueryContext): DocumentFilter | undefined {
-  try {
-    return compare(noScope) ?? undefined
-  } catch (error) {
-    const { details: [detail] = [] } = Object(Object(error).extras)
-    faults.add(pointer, detail === undefined ? 'Firestore cannot compare with this value' : detail.message)
-    return undefined
-  }
-}
-
 /** The filter of a request that gives one value, to check combinations. */
 function withOneValue (operator: Operator): DocumentFilter {
   const isOfArray = operator === 'overlaps' || operator.startsWith('array')
@@ -202,20 +191,18 @@ function withOneValue (operator: Operator): DocumentFilter {
 function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string, isOpen: boolean): Evaluate {
   const path = requestPath(value.value, `/${name}`)
   const make: Make = (operator, value) => ({ kind: 'field', field, operator, value })
+  const read = valuesReader(value, { operator, name, isOpen, normalise: field === null ? asGiven : normalise })
   return (scope) => {
-    const given = value.read(scope)
     if (operator === 'is') {
+      const given = value.read(scope)
       if (given === undefined) return null
       const word = wordOf(given)
       if (word === undefined) throw invalidInput(path, `the field "${name}": expected null, true, false or "unknown"`, 'type')
       return make('==', word === 'null' ? null : word === 'true')
     }
-    if (given === undefined || given === null) return null
-    const items = takesList(operator) ? listOf(given) : [given]
-    const values = field === null
-      ? idsOf(items, operator, path)
-      : (isOpen ? items.flatMap((item) => readingsOf(item, operator)) : items).map((item) => valueOf(item, name, path))
-    return comparisonOf(operator, values, make, path)
+    const values = read(scope)
+    if (values === null) return null
+    return comparisonOf(operator, field === null ? idsOf(values, operator, path) : values, make, path)
   }
 }
 
@@ -272,32 +259,10 @@ function oneOf (values: readonly unknown[], make: Make): DocumentFilter {
   return group('or', alone)
 }
 
-/**
- * The values that a string of a URL can represent. No document equals a value that Firestore cannot store, so tests of equality leave it
- * out.
- */
-function readingsOf (item: unknown, operator: Operator): readonly unknown[] {
-  if (typeof item !== 'string') return [item]
-  const readings = jsonTexts(item)?.map(parseJson) ?? [item]
-  return isOrdering(operator) ? readings : readings.filter((reading) => normalised(reading).unfit === undefined)
-}
-
-function isOrdering (operator: Operator): boolean {
-  return operator === 'gt' || operator === 'gte' || operator === 'lt' || operator === 'lte'
-}
-
-function valueOf (item: unknown, name: string, path: string): unknown {
-  const { value, unfit } = normalised(item)
-  if (unfit !== undefined) throw invalidInput(path, `the field "${name}" is compared with a value that ${unfit}`, 'type')
-  return value
-}
-
 /** `unfit`: the reason why Firestore cannot store the value. */
-function normalised (item: unknown): { readonly value: unknown, readonly unfit: string | undefined } {
-  const faults: TypedFault[] = []
-  const value = withNormalTypes(item, faults)
-  const [fault] = faults
-  return { value, unfit: fault === undefined ? unfitFor(value) : `must be ${fault.expected}` }
+const normalise: Normalise = (given) => {
+  const { value, unfit } = withTypes(given)
+  return { value, unfit: unfit ?? unfitFor(value) }
 }
 
 /** The valid ids among the items: no document can have another one. */
