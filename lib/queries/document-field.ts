@@ -1,5 +1,6 @@
 /** Fields of a document by path, and comparisons by the value's type. A string of a URL counts as each JSON type that it can represent. */
 import { noScope } from '../expressions/no-scope.js'
+import type { CompiledValue } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
@@ -82,11 +83,12 @@ function compileJson (
     if (constant && encode(value.read(noScope), operator) === undefined) context.faults.add(at, expectations[operator])
     return { condition: textConditionOf(operator, json, binderOf(value, operator, filter.column), configuration), references, presence }
   }
-  const isOpen = isUntyped(value.value, context.rules)
+  const isOpen = (given: CompiledValue): boolean => isUntyped(given, context.rules)
   const read = valuesReader(value, { operator, name: filter.column, isOpen, normalise })
+  const isSeveral = isOpen(value.value)
   const fixed = constant ? ofConstant(() => read(noScope), at, context) : undefined
   const values = fixed === undefined ? read : () => fixed
-  const condition = isOrdering(operator) ? order(operator, json, values, !isOpen) : conditionOf(operator, json, values, isOpen)
+  const condition = isOrdering(operator) ? order(operator, json, values, !isSeveral) : conditionOf(operator, json, values, isSeveral)
   return { condition, references, presence }
 }
 
@@ -112,12 +114,12 @@ function textConditionOf (operator: TextOperator, field: JsonField, bind: Binder
   }
 }
 
-/** `isOpen`: a single value can be several. */
+/** `isSeveral`: a single value can be several. */
 function conditionOf (
   operator: Exclude<Operator, TextOperator | OrderingOperator>,
   field: JsonField,
   read: ReadValues,
-  isOpen: boolean
+  isSeveral: boolean
 ): Condition {
   const bindOne: Binder = (scope) => {
     const values = read(scope)
@@ -130,11 +132,11 @@ function conditionOf (
     const all = (): string => draft.add(bindAll, 'jsonb[]')
     switch (operator) {
       case 'eq':
-        return `${left} = ${isOpen ? `any(${all()})` : one()}`
+        return `${left} = ${isSeveral ? `any(${all()})` : one()}`
       case 'neq':
-        return `${nullOf(left)} <> ${isOpen ? `all(${all()})` : one()}`
+        return `${nullOf(left)} <> ${isSeveral ? `all(${all()})` : one()}`
       case 'contains':
-        return `${left} @> ${isOpen ? `any(${all()})` : one()}`
+        return `${left} @> ${isSeveral ? `any(${all()})` : one()}`
       case 'in':
         return `${left} = any(${all()})`
       case 'array-contains':

@@ -1,7 +1,7 @@
 /** Filters of documents for Firestore. They mean the same as on the SQL database; filters that Firestore cannot express are faults. */
 import { declaredType } from '../expressions/declared-fields.js'
 import { noScope } from '../expressions/no-scope.js'
-import type { Reference, Scope } from '../expressions/types.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { isPathSegment, isReserved } from '../firestore/paths.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
 import { stringifyJson } from '../json/stringify.js'
@@ -164,7 +164,7 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   if (names === undefined || value === undefined || faults.faults.length > before) return nothing
   const { value: { constant, references }, presence } = value
   found.references.push(...references)
-  const isOpen = !isId && operator !== 'is' && isUntyped(value.value, context.rules)
+  const isOpen = (given: CompiledValue): boolean => !isId && isUntyped(given, context.rules)
   const compare = comparing(operator, isId ? null : names, value, filter.column, isOpen)
   const at = pointerTo(pointer, 'value')
   if (constant) {
@@ -176,7 +176,7 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   // `request` has rules for path parameters and for members of the query string, not for headers.
   const isUndeclared = references.some((reference) =>
     reference.source !== 'headers' && reference.path.length === 1 && declaredType(context.rules, reference) === undefined)
-  if (operator === 'neq' && isOpen && isUndeclared) found.negated.push(at)
+  if (operator === 'neq' && isOpen(value.value) && isUndeclared) found.negated.push(at)
   if (presence === undefined) return { evaluate: compare, least: withOneValue(operator), certain: false }
   return { evaluate: (scope) => presence(scope, noInput) ? compare(scope) : undefined, least: undefined, certain: true }
 }
@@ -187,8 +187,14 @@ function withOneValue (operator: Operator): DocumentFilter {
   return { kind: 'field', field: null, operator: operator === 'neq' ? '!=' : isOfArray ? 'array-contains' : '==', value: null }
 }
 
-/** `isOpen`: a string counts as each JSON value that it can represent. */
-function comparing (operator: Operator, field: FieldNames, value: FilterValue, name: string, isOpen: boolean): Evaluate {
+/** `isOpen`: a text of the value counts as each JSON value that it can represent. */
+function comparing (
+  operator: Operator,
+  field: FieldNames,
+  value: FilterValue,
+  name: string,
+  isOpen: (value: CompiledValue) => boolean
+): Evaluate {
   const path = requestPath(value.value, `/${name}`)
   const make: Make = (operator, value) => ({ kind: 'field', field, operator, value })
   const read = valuesReader(value, { operator, name, isOpen, normalise: field === null ? asGiven : normalise })

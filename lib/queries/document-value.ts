@@ -1,5 +1,5 @@
 /** The values that a filter compares JSON with, on both stores of documents. A text of a URL counts as each value that it can represent. */
-import type { Scope } from '../expressions/types.js'
+import type { CompiledValue, Scope } from '../expressions/types.js'
 import { parseJson } from '../json/parse.js'
 import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import type { Operator } from '../schema/query.js'
@@ -31,15 +31,15 @@ interface Compared {
   readonly operator: Operator
   /** The field, for messages. */
   readonly name: string
-  /** A text counts as each JSON value that it can represent. */
-  readonly isOpen: boolean
+  /** Whether a text of the value, or of an item, counts as each JSON value that it can represent. */
+  readonly isOpen: (value: CompiledValue) => boolean
   readonly normalise: Normalise
 }
 
 /** The values of a request; null without one. Throws `validationFailed`. */
 export type ReadValues = (scope: Scope) => readonly unknown[] | null
 
-export function valuesReader ({ read, value }: FilterValue, { operator, name, isOpen, normalise }: Compared): ReadValues {
+export function valuesReader ({ read, value, items }: FilterValue, { operator, name, isOpen, normalise }: Compared): ReadValues {
   const path = requestPath(value, `/${name}`)
 
   const stored = (item: unknown): unknown => {
@@ -60,12 +60,26 @@ export function valuesReader ({ read, value }: FilterValue, { operator, name, is
     return isOrdering(operator) ? values : values.filter((value) => normalise(value).unfit === undefined)
   }
 
+  if (items !== undefined) {
+    const readers = items.map(({ read, value }) => ({ read, readingsOf: isOpen(value) ? readings : asItem }))
+    return (scope) => {
+      const values = readers.flatMap(({ read, readingsOf }) => {
+        const given = read(scope)
+        return given === undefined ? [] : readingsOf(given)
+      })
+      return values.length === 0 ? null : values.map(stored)
+    }
+  }
+  const readingsOf = isOpen(value) ? readings : asItem
   return (scope) => {
     const given = read(scope)
     if (given === undefined || given === null) return null
-    const items = takesList(operator) ? listOf(given) : [given]
-    return (isOpen ? items.flatMap(readings) : items).map(stored)
+    return (takesList(operator) ? listOf(given) : [given]).flatMap(readingsOf).map(stored)
   }
+}
+
+function asItem (item: unknown): readonly unknown[] {
+  return [item]
 }
 
 /** The result for a constant. Reports a constant that every request would reject. */
@@ -86,7 +100,7 @@ export function isOrdering (operator: Operator): operator is OrderingOperator {
 }
 
 /** An array, or a comma-separated string. */
-export function listOf (value: unknown): readonly unknown[] {
+function listOf (value: unknown): readonly unknown[] {
   if (Array.isArray(value)) return value
   return typeof value === 'string' ? splitList(value) : [value]
 }

@@ -21,12 +21,17 @@ export interface Comparison {
 
 export type ComparisonFilter = Extract<Filter, { column: string }>
 
-export interface FilterValue {
+interface FilterItem {
   readonly value: CompiledValue
   /** undefined if the value resolves to nothing. */
   readonly read: (scope: Scope) => unknown
+}
+
+export interface FilterValue extends FilterItem {
   /** Set if the filter is optional: whether the request has a value for it. */
   readonly presence: Switch | undefined
+  /** Set for a configured list with templates. */
+  readonly items?: readonly FilterItem[] | undefined
 }
 
 /** Compiles the value of a filter; undefined after a fault. */
@@ -49,21 +54,23 @@ export function compileFilterValue (
     else return { value, read: value.evaluate, presence: undefined }
     return undefined
   }
-  const read = readerOf(filter, value, at, context)
-  return { value, read, presence: filter.optional === true ? presenceOf(filter.operator, read) : undefined }
+  const items = itemsOf(filter, at, context)
+  const read = items === undefined ? readerOf(filter, value) : readItems(items)
+  return { value, read, items, presence: filter.optional === true ? presenceOf(filter.operator, read) : undefined }
 }
 
-function readerOf (
-  { operator, value: configured }: ComparisonFilter,
-  value: CompiledValue,
-  at: string,
-  context: QueryContext
-): FilterValue['read'] {
-  if (value.within === undefined) {
-    return (takesList(operator) || operator === 'contains') && isOfUrl(value) ? readList(value) : value.evaluate
-  }
-  if (!takesList(operator) || !Array.isArray(configured)) return wholeOf(configured, value)
-  return readItems(configured, configured.map((item, index) => wholeOf(item, compileValue(item, pointerTo(at, index), context))))
+function itemsOf ({ operator, value: configured }: ComparisonFilter, at: string, context: QueryContext): FilterItem[] | undefined {
+  if (!takesList(operator) || !Array.isArray(configured)) return undefined
+  return configured.map((item: unknown, index): FilterItem => {
+    const value = compileValue(item, pointerTo(at, index), context)
+    const read = wholeOf(item, value)
+    return { value, read: item === null ? () => null : (scope) => read(scope) ?? undefined }
+  })
+}
+
+function readerOf ({ operator, value: configured }: ComparisonFilter, value: CompiledValue): FilterValue['read'] {
+  if (value.within !== undefined) return wholeOf(configured, value)
+  return (takesList(operator) || operator === 'contains') && isOfUrl(value) ? readList(value) : value.evaluate
 }
 
 /** undefined without a template's value: `%{{query.q}}%` must not become `%%`, nor `{ "owner": "{{query.owner}}" }` become `{}`. */
@@ -78,10 +85,10 @@ function isMissing (value: unknown): boolean {
 }
 
 /** Items without a value are left out. */
-function readItems (configured: readonly unknown[], readers: readonly FilterValue['read'][]): FilterValue['read'] {
+function readItems (items: readonly FilterItem[]): FilterValue['read'] {
   return (scope) => {
-    const items = readers.map((read) => read(scope)).filter((item, index) => !isMissing(item) || configured[index] === null)
-    return items.length === 0 ? undefined : items
+    const given = items.map(({ read }) => read(scope)).filter((item) => item !== undefined)
+    return given.length === 0 ? undefined : given
   }
 }
 

@@ -92,3 +92,15 @@ test('null and NaN in an array are refused, since Firestore does not find them',
     t.match(documentFaultsOf(query, { firestore }), [/^\/q\/filters\/0\/value: .*null or NaN/], operator)
   }
 })
+
+test('a text of the URL in a list of templates counts as each JSON value that it can represent', async (t) => {
+  const value = ['{{query.x}}', 'a', '{{query.y}}']
+  const sent = (operator: Operator, query: Record<string, unknown>) => sentBy({ column: 'a', operator, value }, { query })
+  t.match(sent('in', { x: '7' }), [{ operator: 'in', value: ['7', 7, 'a'] }])
+  t.match(sent('overlaps', { x: 'b', y: 'true' }), [{ operator: 'array-contains-any', value: ['b', 'a', 'true', true] }])
+  t.match(sent('in', { x: '89490200001234567890' }), [{ operator: 'in', value: ['89490200001234567890', 'a'] }])
+  const many = Array.from({ length: 16 }, (_item, index) => `{{query.x${index}}}`)
+  const query = Object.fromEntries(many.map((_item, index) => [`x${index}`, String(index)]))
+  const refused = { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ keyword: 'maxItems' }] } }
+  t.throws(() => sentBy({ column: 'a', operator: 'in', value: many }, { query }), refused, '32 values')
+})

@@ -1,6 +1,7 @@
 /** Filters of documents on SQL with values of types that JSON lacks, and with texts of a URL. */
 import type { Test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
+import type { QueryContext } from '../../../lib/queries/index.js'
 import type { DocumentQuery, Filter, Operator } from '../../../lib/schema/query.js'
 import { type Library, onEachEngine, refusalOf } from './database.js'
 import { documentFaultsOf } from './helpers.js'
@@ -18,9 +19,14 @@ async function write (library: Library, values: Readonly<Record<string, unknown>
 }
 
 /** The ids of the documents that match, in their order. */
-async function idsOf (library: Library, filter: Filter, scope: Partial<Scope> = {}): Promise<string> {
+async function idsOf (
+  library: Library,
+  filter: Filter,
+  scope: Partial<Scope> = {},
+  changes: Partial<QueryContext> = {}
+): Promise<string> {
   const query: DocumentQuery = { collection: 'notes', operation: 'query', filters: [filter], select: 'id', order: { column: 'id' } }
-  return [...JSON.stringify(await library.runDocument(query, scope)).matchAll(/"id":"(\w+)"/g)].map(([, id]) => id).join(' ')
+  return [...JSON.stringify(await library.runDocument(query, scope, changes)).matchAll(/"id":"(\w+)"/g)].map(([, id]) => id).join(' ')
 }
 
 function finder (t: Test, library: Library): (operator: Operator, x: unknown, expected: string) => Promise<void> {
@@ -115,5 +121,27 @@ onEachEngine('', {
     t.equal(await idsOf(library, not, { body: {} }), '', 'a template without a value')
     t.equal(await idsOf(library, { not: { column: 'w', operator: 'gt', value: 5 } }), '', 'a missing field')
     t.equal(await idsOf(library, { not: { column: 'w', operator: 'gt', value: '{{query.x}}' } }, { query }), '', 'a missing field')
+  },
+
+  'a text of the URL in a list of templates counts as each JSON value that it can represent': async (t, library) => {
+    await write(library, { array: [7, 'x'], n7: 7, n8: 8, object: { a: 1 }, s7: '7', s8: '8', t1: noon })
+    const find = (value: unknown, scope: Partial<Scope>, changes: Partial<QueryContext> = {}, operator: Operator = 'in') =>
+      idsOf(library, { column: 'v', operator, value }, scope, changes)
+    const list = ['{{query.x}}', '{{query.y}}']
+    t.equal(await find(list, { query: { x: '7' } }), 'n7 s7')
+    t.equal(await find(list, { query: { x: '7', y: '{"a": 1}' } }), 'n7 object s7')
+    t.equal(await find(list, { query: { y: '{"$timestamp":"2026-01-31T13:00:00+01:00"}' } }), 't1')
+    t.equal(await find(list, { query: {} }), '', 'no value')
+    const mixed = { params: { x: '7' }, body: { y: 8 } }
+    t.equal(await find(['{{params.x}}', '8', '{{body.y}}'], mixed), 'n7 n8 s7 s8', 'other items as they are')
+    t.equal(await find(['{{headers.x}}', '8'], { headers: { x: '{' } }), 's8', 'a text that is not JSON')
+    for (const operator of ['overlaps', 'array-contains-any'] as const) {
+      t.equal(await find(list, { query: { x: '7' } }, {}, operator), 'array', operator)
+    }
+    const rules = { query: { x: { type: 'string' }, y: { type: 'string' } } } as const
+    t.equal(await find(list, { query: { x: '7' } }, { rules }), 's7', 'declared texts')
+    t.equal(await idsOf(library, { not: { column: 'v', operator: 'in', value: list } }, { query: { x: '7', y: '8' } }), 'array object t1')
+    t.equal(await idsOf(library, { not: { column: 'v', operator: 'in', value: list } }), '', 'no value')
+    t.equal(await idsOf(library, { column: 'id', operator: 'in', value: list }, { query: { x: 'n7' } }), 'n7', 'ids are texts')
   }
 })

@@ -360,6 +360,11 @@ onEachEngine(articles, {
     t.strictSame(await find({ column: "meta->>'kind'", operator: 'is', value: null }), ['Gamma'])
     t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: 5 }), ['Beta'], 'numbers are compared as numbers')
     t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: '{{query.n}}' }, { n: '5' }), ['Beta'], 'numbers of a URL too')
+    t.strictSame(
+      await find({ column: "meta->'n'", operator: 'in', value: ['{{query.n}}', '{{query.m}}'] }, { n: '20' }),
+      ['Beta'],
+      'numbers of a URL in a list'
+    )
     t.strictSame(await find({ column: "meta->'it''s'", operator: 'contains', value: { '"q"': [{ deep: 'yes' }] } }), ['Alpha'])
     t.strictSame(await find({ column: "meta->'n'", operator: 'is', value: null }), ['Gamma'])
     t.strictSame(await find({ column: "meta->>'kind'", value: '{{query.kind}}', optional: true }), ['Alpha', 'Beta', 'Gamma'])
