@@ -36,7 +36,9 @@ export function failedCall (
   figures.failed(info, error.code)
   const { code, message: reason, cause } = error
   const level = warned.levelOf(tenant, info.provider, info.id, code)
-  log[level]({ tenant, provider: info.provider, model: info.id, code, reason, cause }, 'a call of a model failed')
+  // An error that is not `err` has no text in the log.
+  const shown = cause instanceof Error ? { cause: cause.message } : {}
+  log[level]({ tenant, provider: info.provider, model: info.id, code, reason, ...shown }, 'a call of a model failed')
   return error
 }
 

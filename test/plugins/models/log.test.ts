@@ -30,3 +30,20 @@ t.test('failed calls of a model have one line at warn for each tenant and code',
     ]
   )
 })
+
+t.test('the line of a failed call names the fault of its connection', async (t) => {
+  const { url } = await wireProvider(t, (response) => {
+    response.destroy()
+  })
+  const lines: { readonly msg: string, readonly reason?: string, readonly cause?: unknown }[] = []
+  const stream = {
+    write (line: string): void {
+      lines.push(JSON.parse(line))
+    }
+  }
+  const { post } = await open(t, agentOf('local', url), {}, { logger: { level: 'warn', stream } })
+  t.equal((await post('/llm/chat', ask('x'))).status, 502)
+  t.match(lines.filter(({ msg }) => msg === 'a call of a model failed'), [
+    { reason: 'The provider failed; try again', cause: /^the connection to the provider failed: [A-Z_]+$/ }
+  ])
+})
