@@ -51,7 +51,10 @@ function columnOf (table: Table, name: string, at: string): Column {
   throw invalidInput(at, `"${table.name}" has no column with this name${meant(name, table.columns.keys())}`, 'additionalProperties')
 }
 
-const operators: ReadonlyMap<string, Operator> = new Map(Operator.enum.map((name) => [name, name]))
+/** Those of tables. */
+const operators: ReadonlyMap<string, Operator> = new Map(
+  Operator.enum.filter((name) => !name.startsWith('array-')).map((name) => [name, name])
+)
 const form = /^(not\.)?([a-z]+)\.(.*)$/s
 
 function partsOf (text: string, at: string): { operator: Operator, negated: boolean, value: string } {

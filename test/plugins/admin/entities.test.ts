@@ -411,6 +411,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     }
     await checkFault('filter[title]=Bread', '/query/filter[title]', /such as "eq\.5"/)
     await checkFault('filter[title]=equals.Bread', '/query/filter[title]', /operators are eq, neq/)
+    await checkFault('filter[tags]=array-contains.dark', '/query/filter[tags]', /operators are [a-z, ]+, contains, overlaps, fts$/)
     await checkFault('filter[titel]=eq.Bread', '/query/filter[titel]', /did you mean "title"/)
     await checkFault('filter[constructor]=eq.1', '/query/filter[constructor]', /no column/)
     await checkFault('filter[__proto__]=eq.1', '/query/filter[__proto__]', /no column/)
