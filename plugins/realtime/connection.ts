@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import { accountOfTenant, turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { addressAccount, addressKey } from '../../lib/http/account.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -48,6 +49,8 @@ export function serveConnection (
 ): Connection {
   const raw = request.raw.socket
   let client: Client | null = null
+  /** Of the last valid credential: errors are worded for its caller. */
+  let claims: Claims | null = null
   /** Its unsent bytes among those of its tenant; null without an identity. */
   let share: ConnectionBytes | null = null
   let isEnded = false
@@ -125,9 +128,9 @@ export function serveConnection (
 
   /** Failures are logged as those of requests are: clients come back every second, and must not fill the log. */
   function report (error: unknown): TenantryError {
-    const { method, auth, log, server, routeOptions } = request
+    const { method, log, server, routeOptions } = request
     const tenant = client === null ? null : { id: client.identity.tenant }
-    return reportError(error, { method, auth, log, server, tenant }, routeOptions.url)
+    return reportError(error, { method, auth: claims, log, server, tenant }, routeOptions.url)
   }
 
   /** Counts a message. Beyond the limit, ends the connection and returns false. */
@@ -137,8 +140,12 @@ export function serveConnection (
     return false
   }
 
+  function noteClaims (verified: Claims): void {
+    claims = verified
+  }
+
   function begin (credential: Credential): void {
-    hold(identify(credential, request, reply).then(open, refuse))
+    hold(identify(credential, request, reply, noteClaims).then(open, refuse))
   }
 
   /** Messages that arrive meanwhile wait in the paused socket. */
@@ -253,7 +260,8 @@ export function serveConnection (
         return
       }
       case 'auth':
-        identify(credentialOf(message.token), request, reply).then((identity) => core.renew(open, identity)).then(acknowledge).catch(failed)
+        identify(credentialOf(message.token), request, reply, noteClaims).then((identity) => core.renew(open, identity))
+          .then(acknowledge).catch(failed)
         return
       // Messages about rooms are handled in order.
       case 'join':

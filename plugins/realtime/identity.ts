@@ -122,9 +122,18 @@ export function createIdentities (app: FastifyInstance) {
   }
 
   return {
-    /** Rejects with HTTP errors; a 401 or 403 ends the connection. */
-    async identify (credential: Credential, request: FastifyRequest, reply: FastifyReply): Promise<Identity> {
+    /**
+     * Rejects with HTTP errors; a 401 or 403 ends the connection.
+     * @param verified called with the claims of a valid credential, before the caller's tenant is checked
+     */
+    async identify (
+      credential: Credential,
+      request: FastifyRequest,
+      reply: FastifyReply,
+      verified: (claims: Claims) => void
+    ): Promise<Identity> {
       const claims = await claimsOf(credential, () => limiter()?.check(request, reply, unknownKeys))
+      verified(claims)
       const { id: tenant, createdAt } = await app.tenancy.admit(request, claims)
       const { origin } = request.headers
       const allowed = origins()

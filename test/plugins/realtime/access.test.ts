@@ -236,6 +236,17 @@ test('a connection that could not be checked after a change is checked again unt
   for (const { closed } of [reader, other]) t.equal((await closed).code, 4403)
 })
 
+test('a user without a tenant is not told to send a header that only administrators may send', async (t) => {
+  const { origin } = await open(t)
+  const closedOf = async (token: string) => await connect(t, origin, { headers: { authorization: `Bearer ${token}` } }).closed
+  const user = { code: 4403, reason: "This resource belongs to a tenant: the caller's token must have the tenant in its claim tenant_id" }
+  t.same(await closedOf(signToken({ sub: 'eve' })), user)
+  const late = connect(t, origin)
+  late.socket.once('open', () => late.send({ type: 'auth', token: signToken({ sub: 'eve' }) }))
+  t.same(await late.closed, user, 'with the token in the first message')
+  t.match(await closedOf(signToken({ sub: 'root', role: 'admin' })), { code: 4403, reason: /X-Tenant-ID/ })
+})
+
 test('connections of a deleted tenant end if they are next checked when another tenant has its id', async (t) => {
   const { app, origin, connect: join } = await open(t)
   const [old, other] = [await join('acme'), await join('globex')]
