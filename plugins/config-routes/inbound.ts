@@ -147,8 +147,15 @@ function pathOf (path: string, params: unknown): string {
   return text.length <= maxPath ? text : `sha256:${createHash('sha256').update(text).digest('base64url')}`
 }
 
-/** Keeps the bodies of webhook routes in this context as bytes. Other routes get parsed JSON, as elsewhere. */
-export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {
+/**
+ * Keeps the bodies of webhook routes in this context as bytes. Other routes get parsed JSON, as elsewhere.
+ * @param takesForm the route refuses other bodies itself
+ */
+export function keepSignedBodies (
+  app: FastifyInstance,
+  isWebhook: (request: FastifyRequest) => boolean,
+  takesForm: (request: FastifyRequest) => boolean = () => false
+): void {
   const parseJson = createJsonParser(app)
   if (!app.hasRequestDecorator('signed')) app.decorateRequest('signed', false)
   app.removeAllContentTypeParsers()
@@ -158,7 +165,7 @@ export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: Fas
   })
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
     if (isWebhook(request)) done(null, body)
-    else done(failure('mediaTypeUnsupported'))
+    else done(takesForm(request) ? null : failure('mediaTypeUnsupported'))
   })
 }
 

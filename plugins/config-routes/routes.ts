@@ -14,7 +14,7 @@ import { optional } from '../../lib/plugin/define.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
-import { acceptForms } from '../files/multipart.js'
+import { acceptForms, leaveOtherBodies } from '../files/multipart.js'
 import type { ServeCall } from '../tools/types.js'
 import { keepSignedBodies } from './inbound.js'
 import { type Serving, servingCalls } from './serving.js'
@@ -133,6 +133,7 @@ export async function mountRoutes (group: FastifyInstance, generation: Generatio
   if (!routes.some(({ compiled }) => compiled.files !== null)) return
   await group.register(async (forms) => {
     await acceptForms(forms)
+    leaveOtherBodies(forms)
     mountAll(forms, ({ files }) => files !== null)
   })
 }

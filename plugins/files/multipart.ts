@@ -41,6 +41,11 @@ export async function acceptForms (app: FastifyInstance): Promise<void> {
   })
 }
 
+/** Leaves bodies of other types unread in this context: its routes refuse them, and name the type that they take. */
+export function leaveOtherBodies (app: FastifyInstance): void {
+  app.addContentTypeParser('*', (_request, _raw, done) => done(null))
+}
+
 /** The form that the request brings along; undefined for other bodies. */
 export function formOf (request: object): Form | undefined {
   return forms.get(request)

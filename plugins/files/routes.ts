@@ -12,7 +12,7 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { downloadRoutes, parseKey } from './download.js'
 import { receiveForm } from './form.js'
-import { acceptForms, formOf } from './multipart.js'
+import { acceptForms, formOf, leaveOtherBodies } from './multipart.js'
 import { resumableRoutes } from './resumable-routes.js'
 import { EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUrl, SignQuery, UploadForm } from './schemas.js'
 import type { FilesService } from './service.js'
@@ -110,6 +110,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService): P
 async function uploadRoute (app: FastifyGroup, service: FilesService): Promise<void> {
   const prefix = prefixOf(app)
   await acceptForms(app)
+  leaveOtherBodies(app)
   const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
   const schema = { tags, summary: 'Upload a file', description }
   app.post('/files/upload', {

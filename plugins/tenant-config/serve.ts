@@ -91,7 +91,11 @@ export async function serveTenantRoutes (
   }
 
   await app.register(async (own) => {
-    keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
+    keepSignedBodies(
+      own,
+      ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined,
+      ({ tenantRoute }) => tenantRoute?.declared.multipart === true
+    )
     await acceptForms(own)
     own.setErrorHandler((error, { tenantRoute }) => {
       throw tenantRoute === null ? error : placedExpression(error, tenantRoute.placeOf)

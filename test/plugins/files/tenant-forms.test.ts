@@ -22,6 +22,37 @@ test("a tenant's own route receives forms of any size up to its limit", async (t
   }
 })
 
+test('a body that is no form is refused with the content type that the endpoint takes', async (t) => {
+  const inbox = { method: 'post', requireAuth: true, multipart: true, response: { id: '{{files.file.id}}' } } as const
+  const { as } = await open(t, { routes: [{ path: '/inbox', ...inbox }, { path: '/json', method: 'post', response: { ok: true } }] })
+  const saved = await as('acme', { role: 'admin' }).ask('POST /tenant/config', {
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ routes: [{ path: '/own', ...inbox }, { path: '/own-json', method: 'post', response: { ok: true } }] })
+  })
+  t.equal(saved.status, 200)
+  const ada = as('acme')
+  const types = ['application/x-www-form-urlencoded', 'application/octet-stream', 'text/plain', 'application/json']
+  for (
+    const [path, expected] of [
+      ['/files/upload', 'Send the file as multipart/form-data'],
+      ['/inbox', 'Send the form as multipart/form-data'],
+      ['/own', 'Send the form as multipart/form-data'],
+      ['/json', 'Send the body as application/json'],
+      ['/own-json', 'Send the body as application/json']
+    ] as const
+  ) {
+    for (const type of expected.endsWith('json') ? types.slice(0, 3) : types) {
+      for (const size of [2, 20_000]) {
+        const { status, body } = await ada.ask(`POST ${path}`, {
+          headers: { 'content-type': type },
+          body: type === 'application/json' ? `"${'1'.repeat(size)}"` : '1'.repeat(size)
+        })
+        t.same([status, body['message']], [415, expected], `${path} ${type} ${size}`)
+      }
+    }
+  }
+})
+
 test('a form for a tenant\'s route without `multipart` is refused unread', async (t) => {
   const { as } = await open(t)
   await as('acme', { role: 'admin' }).ask('POST /tenant/config', {
