@@ -13,8 +13,11 @@ export function apiKeyUnknown (): TenantryError {
 }
 
 /** A 401 has a challenge (RFC 9110, 15.5.2): for the token in question. */
-export function credentialsInvalid (message: string = catalogue.credentialsInvalid.message): TenantryError {
-  return failure('credentialsInvalid', { message, headers: { 'www-authenticate': 'Bearer' } })
+export function credentialsInvalid (
+  message: string = catalogue.credentialsInvalid.message,
+  extras: Readonly<Record<string, unknown>> = {}
+): TenantryError {
+  return failure('credentialsInvalid', { message, extras, headers: { 'www-authenticate': 'Bearer' } })
 }
 
 export function tokenExpired (): TenantryError {

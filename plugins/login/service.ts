@@ -75,7 +75,7 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
       // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
       if (user === null || session === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
-        throw credentialsInvalid()
+        throw credentialsInvalid(undefined, id === platformRef ? withoutTenant : {})
       }
       const details = 'partialToken' in session ? { mfaRequired: true } : undefined
       await audit(tenant, 'auth.login', { userId: user.id, address }, email, 'success', details)
@@ -136,6 +136,11 @@ export function createLogin (app: FastifyInstance, mfa: Mfa | null, attempts: At
       return await opened(user, ['pwd'])
     }
   }
+}
+
+/** For every refused login of the platform: it depends on the request alone, and reveals no user. */
+const withoutTenant = {
+  details: [{ path: '', message: 'without the header X-Tenant-ID, only users of the platform can log in', keyword: 'tenant' }]
 }
 
 /** The user was disabled or deleted, or got another role, since its password was checked. */

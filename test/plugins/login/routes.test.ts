@@ -112,6 +112,20 @@ async function creates (t: Test, { app }: Opened): Promise<void> {
   )
 }
 
+test('a refused login without X-Tenant-ID says which users it is for, whether the address is known or not', async (t) => {
+  const { app, logIn } = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  await addUser(app, 'acme', email)
+  await addUser(app, '', 'root@example.com', 'admin')
+  const hint = [{ path: '', message: 'without the header X-Tenant-ID, only users of the platform can log in', keyword: 'tenant' }]
+  const tries = [[email, password], [email, wrong], ['root@example.com', wrong], ['nobody@example.com', password]] as const
+  for (const [address, given] of tries) {
+    const reply = await logIn('', address, given)
+    refused(t, reply, 401, 'CREDENTIALS_INVALID')
+    t.same(reply.body.details, hint, address)
+  }
+  for (const tenant of ['acme', 'nobody']) t.equal((await logIn(tenant, email, wrong)).body.details, undefined, tenant)
+})
+
 async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   const ofRoot = app.db.selectFrom('tenantry.users').select('password_hash').where('tenant_id', '=', '')
   const stored = async () => (await ofRoot.executeTakeFirstOrThrow()).password_hash
