@@ -127,7 +127,7 @@ function createFindCall () {
     if (own !== null && !call.ownedBy(scope)) {
       throw failure('forbidden', {
         message:
-          `The credentials of the integration ${wanted.type} belong to the platform: declare the connector in the tenant's document, or store tenant secrets that replace all of its credentials`
+          `The credentials of the integration ${wanted.type} are not all the tenant's: store a tenant secret for each, or declare the connector in the tenant's document`
       })
     }
     return call
