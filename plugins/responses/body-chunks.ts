@@ -11,19 +11,25 @@ const blockSize = 16_384 // bytes
 export class BodyChunks extends Readable {
   readonly #source: Readable
   readonly #chunks = new ChunkCount()
+  #isReading = false
   #block: Buffer | null = null
   #used = 0
 
   constructor (source: Readable) {
     super()
     this.#source = source
-    source.on('data', this.#add).once('end', this.#end).once('error', (error) => this.destroy(error))
     // A refused body has no reader. Without a listener, the end of its connection would end the process.
     this.on('error', () => {})
   }
 
   override _read (): void {
-    this.#source.resume()
+    if (this.#isReading) {
+      this.#source.resume()
+      return
+    }
+    // Not earlier: Node.js discards a body that nobody has begun to read, so that the connection can have a further request.
+    this.#isReading = true
+    this.#source.on('data', this.#add).once('end', this.#end).once('error', (error) => this.destroy(error))
   }
 
   readonly #add = (chunk: Buffer): void => {

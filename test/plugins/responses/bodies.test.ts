@@ -214,3 +214,13 @@ test('the body of a request without a route is not read', async (t) => {
     }
   }
 })
+
+test('a refused body does not hold up the next request of its connection', async (t) => {
+  const origin = await listen(await testServer(t, { routes }, { tenants: ['acme'] }))
+  const { socket, received } = await stall(t, origin, '/open', { ...declared, 'content-type': 'text/plain' })
+  socket.write('x'.repeat(megabyte))
+  await until('the body is refused', () => received().startsWith('HTTP/1.1 415 '))
+  t.match(received(), /^connection: keep-alive\r$/im)
+  socket.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
+  await until('the next request has a response', () => received().includes('HTTP/1.1 200 '))
+})
