@@ -247,8 +247,9 @@ function isOfValue (state: string, error: unknown): boolean {
   if (state === '42601' || state === '42602') return !isPlaced || context !== undefined
   // With an internal position, the error is in a statement of a function that checks the value, such as that of a domain.
   if (!/^(?:0A|3F|42)/.test(state) || isPlaced || fieldOf(error, 'internalPosition') !== undefined) return false
-  // The context of a parameter ends in `$1 = '...'`; the words before it are translated. A value in a list of records has none.
-  return lookups.test(fieldOf(error, 'routine') ?? '') || /\$\d+(?: = '.*')?$/s.test(context ?? '')
+  // The context of a parameter ends in `$1 = '...'`; the words before it are translated. A value in a list of records has none. With
+  // `log_parameter_max_length_on_error`, the context of every error lists the parameters, after a colon.
+  return lookups.test(fieldOf(error, 'routine') ?? '') || /(?:^|\n)[^:\n]*\$\d+(?: = '.*')?$/s.test(context ?? '')
 }
 
 const maxShown = 500 // characters

@@ -17,7 +17,7 @@ import { eventsIn, type PostgresBusParts } from './postgres-bus.js'
 const gatherMs = 5 // ms over which events become one publication
 const subscribeMs = 1000 // ms for the first subscription; later, it is made in the background
 const checkMs = 1000 // ms between checks of the subscription: a network may drop its packets without a sign
-const returnMs = 3000 // after a failed publication, in which the other processes may still subscribe again
+const returnMs = 3000 // after a failed publication or a return of Redis: the other processes may still subscribe again
 const maxRemembered = 10_000 // batches whose last event is remembered; a duplicate arrives within seconds
 
 export interface RedisBusParts extends Omit<PostgresBusParts, 'events'> {
@@ -51,6 +51,11 @@ export async function createRedisBus (
   let publishing: Promise<void> = Promise.resolve()
   /** Until then, events go over both paths. */
   let returnsUntil = 0
+
+  const sendTwice = (): void => {
+    returnsUntil = performance.now() + returnMs
+  }
+  connection.onReturn(async () => sendTwice())
 
   /** Drops duplicates: events are sent over the fallback too while Redis returns, and a frozen Redis may deliver its publications later. */
   function deliverOnce (tenant: Owner, event: RoomEvent): void {
@@ -90,7 +95,7 @@ export async function createRedisBus (
         await client.publish(target, text)
         return true
       }, () => false)
-      if (!isSent) returnsUntil = performance.now() + returnMs
+      if (!isSent) sendTwice()
       if (performance.now() < returnsUntil) { for (const event of events) fallback.send(tenant, event) }
     }
   }

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { RoomBus, RoomEvent, RoomListener } from '../../../lib/realtime/bus.js'
+import { openRedis } from '../../../lib/redis/redis.js'
 import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -273,4 +274,22 @@ test('events arrive while Redis returns and a receiver has not subscribed again'
   send('end')
   await until('the end has arrived', () => textsOf(second, 'a').includes('end'))
   t.same(textsOf(second, 'a'), ['refused', 'accepted', 'end'], 'each once')
+})
+
+test('events arrive after a return of Redis that no publication noticed', async (t) => {
+  const redis = await startRedis(t)
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  const [first, second] = [await made(t, app, redis.url), await made(t, app, redis.url)]
+  // The connection of both buses.
+  const connection = await openRedis(redis.url, app.log)
+  t.teardown(() => connection.close())
+  const returned = new Promise<void>((resolve) => {
+    connection.onReturn(async () => resolve())
+  })
+  await redis.command('client', 'kill', 'type', 'normal')
+  await returned
+  // The receiver connects again after half a second.
+  await redis.command('client', 'kill', 'type', 'pubsub')
+  first.bus.send(tenantRef('acme'), message('a', 'after'))
+  await until('it has arrived', () => textsOf(second, 'a').includes('after'))
 })
