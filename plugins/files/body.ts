@@ -62,7 +62,10 @@ export async function reading<T> (
   // Prevents an unhandled rejection when no promise waits any more.
   slow.catch(() => {})
   try {
-    return await work(slow)
+    const result = await work(slow)
+    // Such as a body of a type that the announcement of a resumable upload does not take.
+    drain(raw)
+    return result
   } catch (error) {
     if (raw.destroyed && !raw.complete) {
       throw Object.assign(new Error('the sender of an upload disconnected', { cause: error }), { code: 'ECONNRESET' })
@@ -111,10 +114,10 @@ export function untilFailure (source: Readable): Readable {
   return source.pipe(bytes)
 }
 
-/** Reads on for a while: a sender whose connection closes early does not read the response. */
+/** Reads on for a while: a sender whose connection closes early does not read the response, and the connection may have a next request. */
 function drain (raw: IncomingMessage): void {
   raw.unpipe()
-  if (raw.complete || raw.destroyed) return
+  if (raw.complete || raw.readableEnded || raw.destroyed) return
   let bytes = 0
   const timer = setTimeout(() => raw.destroy(), drainMs).unref()
   observe(raw, (chunk) => {

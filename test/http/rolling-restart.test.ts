@@ -75,6 +75,7 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   // A quarter of the reads that the machine serves one by one: writes cost more, and instances start beside the load.
   const rate = Math.min(maxRate, firstReads / 4 / (performance.now() - begun) * 1000)
   const load = startLoad(t, proxies, rate, { 'x-api-key': String(key), 'content-type': 'application/json' })
+  const refused = keepRefused(t, proxies)
   const sockets = keepWebsocket(t, proxies[1], { authorization: `Bearer ${signToken({ tenant_id: 'globex' })}` })
   const ends: Running['ended'][] = []
   const stop = (instance: Running | undefined) => {
@@ -93,6 +94,7 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   await until('the websocket was moved', () => sockets.opened > 1)
   const { sent, failures, written, seconds } = await load.end()
   sockets.end()
+  t.ok(refused.count > 0, 'strangers got 503 meanwhile')
   t.comment(`${sent} requests in ${seconds} s`)
   t.same(failures, [], 'every request got a response')
   t.ok(sent >= rate * seconds * 0.9, 'the rate was constant')
@@ -128,8 +130,8 @@ test('no request fails while instances behind nginx restart in turn; buffered da
 
 /** One proxy that opens a connection for each request, and one that reuses them; as in docs/operations/stopping.md. */
 function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, number]): string {
-  const servers = ports.map((port) => `server 127.0.0.1:${port} max_fails=1 fail_timeout=1s;`).join(' ')
-  const location = 'proxy_next_upstream error timeout http_503 non_idempotent; add_header x-served-by $upstream_addr always;'
+  const servers = ports.map((port) => `server 127.0.0.1:${port} max_fails=0;`).join(' ')
+  const location = 'proxy_connect_timeout 1s; proxy_next_upstream error timeout http_503 non_idempotent; add_header x-served-by $upstream_addr always;'
   return `
   map $http_upgrade $connection_upgrade { default upgrade; '' ''; }
   upstream plain { zone plain 64k; ${servers} }
@@ -142,6 +144,20 @@ function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, 
     proxy_set_header Connection $connection_upgrade;
     location / { proxy_pass http://keeping; ${location} }
   }`
+}
+
+/** A stranger whose requests get 503 from each instance. */
+function keepRefused (t: Test, proxies: readonly number[]) {
+  const refused = { count: 0 }
+  const timer = setInterval(() => {
+    for (const port of proxies) {
+      fetch(`http://127.0.0.1:${port}/billing/webhook/payprov`, { method: 'POST' }).then(({ status }) => {
+        if (status === 503) refused.count++
+      }, () => {})
+    }
+  }, 100)
+  t.teardown(() => clearInterval(timer))
+  return refused
 }
 
 /** A client that connects again as soon as its websocket has ended, also while its instance stops. */

@@ -2,6 +2,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
+import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
@@ -341,4 +342,28 @@ test('a resumable upload has a limited number of parts', async (t) => {
   t.equal(await offsetOf(ada, url), '10000')
   refused(t, await send(ada, url, 10_000, 'x'), 400, 'BAD_REQUEST', 'one more part')
   t.equal((await ada.ask(`DELETE ${url}`, { headers: version })).status, 204)
+})
+
+test('the ignored body of an announcement does not hold up the next request of its connection', async (t) => {
+  const { as } = await open(t)
+  const { origin, headers } = as('acme')
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1')
+  t.teardown(() => socket.destroy())
+  let received = ''
+  socket.setEncoding('latin1').on('data', (part: string) => {
+    received += part
+  })
+  const lines = Object.entries({
+    host: 'x',
+    ...headers,
+    ...version,
+    'upload-length': '1',
+    'upload-metadata': 'filename YQ==',
+    'content-type': 'application/json',
+    'content-length': String(MB)
+  })
+  socket.write(`POST /files/resumable HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${'x'.repeat(MB)}`)
+  await until('the upload is announced', () => received.startsWith('HTTP/1.1 201 '))
+  socket.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\n')
+  await until('the next request has a response', () => received.includes('HTTP/1.1 200 '))
 })
