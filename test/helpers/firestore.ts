@@ -44,8 +44,8 @@ export async function firestoreServer (t: Test): Promise<TestFirestore> {
 export interface FaultyFirestore extends TestFirestore {
   /** The next commit is made, and answered with the error of this gRPC code. */
   loseResponse(code: number): void
-  /** Commits are refused with the error of this gRPC code until the returned function is called. */
-  refuseCommits(code: number): () => void
+  /** Commits are refused with the error of this gRPC code until `allow` is called. */
+  refuseCommits(code: number): { readonly count: number, allow(): void }
   /** Requests of the method wait until the returned function is called. */
   hold(method: 'Commit' | 'RunQuery'): () => void
 }
@@ -85,13 +85,18 @@ export async function faultyFirestore (t: Test): Promise<FaultyFirestore> {
     },
     refuseCommits (code) {
       let isRefusing = true
-      disturb('Commit', (commit) => (call, respond) => {
-        if (isRefusing) respond({ code, details: 'refused before the commit' })
-        else commit(call, respond)
-      })
-      return () => {
-        isRefusing = false
+      const refused = {
+        count: 0,
+        allow () {
+          isRefusing = false
+        }
       }
+      disturb('Commit', (commit) => (call, respond) => {
+        if (!isRefusing) return commit(call, respond)
+        refused.count++
+        respond({ code, details: 'refused before the commit' })
+      })
+      return refused
     },
     hold (method) {
       const held = gate()
