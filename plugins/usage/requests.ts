@@ -6,6 +6,7 @@
  * request that makes it.
  */
 import { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { guardRoutes } from '../../lib/http/guards.js'
@@ -29,6 +30,10 @@ declare module 'fastify' {
     countsUnauthenticated?: boolean | 'signed'
   }
 }
+
+/** The bytes of open connections at the end of their last request, which a proxy may have sent for another tenant. */
+const totalsOf = new WeakMap<Socket, { read: number, written: number }>()
+const noTotals = { read: 0, written: 0 }
 
 /** `record`: see `request` of the waiting counts. */
 export function countRequests (app: FastifyInstance, record: WaitingCounts['request']): void {
@@ -57,9 +62,9 @@ export function countRequests (app: FastifyInstance, record: WaitingCounts['requ
 
   whenEnded(app, (request, reply) => {
     const { streamedBytes }: { streamedBytes: number | undefined } = request
-    // The route was registered before this plugin.
-    if (streamedBytes === undefined) return
-    count(request, sentBytes(request, reply))
+    // Otherwise the route was registered before this plugin.
+    if (streamedBytes !== undefined) count(request, sentBytes(request, reply))
+    keepTotals(request.raw.socket)
   })
 
   function count (request: FastifyRequest, sent: number): void {
@@ -84,14 +89,28 @@ function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boo
   return isWebhook && !signed
 }
 
-/** The bytes of a body with a declared length. Of an incomplete body, at most the bytes received on the connection. */
+function keepTotals (socket: Socket): void {
+  // `onSend` may still count the last request of a closed connection.
+  if (socket.destroyed) return
+  const totals = totalsOf.get(socket)
+  if (totals === undefined) {
+    totalsOf.set(socket, { read: socket.bytesRead, written: socket.bytesWritten })
+  } else {
+    totals.read = socket.bytesRead
+    totals.written = socket.bytesWritten
+  }
+}
+
+/** The bytes of a body with a declared length. Of an incomplete body, at most the bytes received since the connection's last request. */
 function receivedBytes ({ headers, raw }: FastifyRequest): number {
   if (headers['transfer-encoding'] !== undefined) return 0
   const length = lengthOf(headers['content-length'])
-  return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
+  if (raw.complete !== false) return length
+  const { read } = totalsOf.get(raw.socket) ?? noTotals
+  return Math.min(length, raw.socket.bytesRead - read)
 }
 
-/** The bytes of a response with a declared length. Of an incomplete response, at most the bytes sent on the connection. */
+/** The bytes of a response with a declared length. Of an incomplete response, at most the bytes sent since the connection's last one. */
 function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
   const { raw } = reply
   // These responses have no body, even if they declare a length.
@@ -100,7 +119,9 @@ function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyR
   if (raw.writableFinished) return length
   // The response still waited for its turn on the connection.
   if (raw.socket === null) return 0
-  return raw.writableEnded ? length : Math.min(length, lengthOf(socket.bytesWritten))
+  if (raw.writableEnded) return length
+  const { written } = totalsOf.get(socket) ?? noTotals
+  return Math.min(length, lengthOf(socket.bytesWritten - written))
 }
 
 function lengthOf (header: unknown): number {

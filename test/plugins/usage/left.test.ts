@@ -1,4 +1,5 @@
 import { connect } from 'node:net'
+import { Readable } from 'node:stream'
 import { test } from 'tap'
 import { failure, retryIn } from '../../../lib/errors.js'
 import { fakeClock } from '../../helpers/clock.js'
@@ -100,4 +101,61 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
 
   const injected = await app.inject({ method: 'POST', url: '/at-once', headers: { authorization: `Bearer ${token}` }, payload: { a: 12 } })
   t.same(await counted(), { calls: 7, bytes: 5 * length + injected.body.length }, 'without a port')
+})
+
+test('a body that is cut off counts no earlier traffic of its connection', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const part = 'x'.repeat(1000)
+  let begun = 0
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    now: fakeClock().now,
+    tenants: { acme: 'much', globex: 'much' },
+    routes (group) {
+      // The tenant of the request is known.
+      group.addHook('preParsing', async () => {
+        begun++
+      })
+      group.post('/echo', { config }, async ({ body }) => body)
+      group.get('/unfinished', { config }, async (_request, reply) => {
+        const stream = new Readable({ read () {} })
+        stream.push(part)
+        return reply.header('content-length', 500_000).send(stream)
+      })
+    }
+  })
+  const port = Number(new URL(await listen(app)).port)
+  const head = (line: string, tenant: string, more = '') =>
+    `${line} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${signToken({ tenant_id: tenant, sub: 'ada' })}\r\n${more}\r\n`
+  const post = (tenant: string, size: number, sent: string) =>
+    head('POST /echo', tenant, `content-type: application/json\r\ncontent-length: ${size}\r\n`) + sent
+  const large = JSON.stringify({ text: 'y'.repeat(200_000) })
+  let [calls, bytes] = [0, 0]
+
+  /** Sends the request of globex on a connection that acme used before, as a proxy does, and leaves. Returns the bytes it counts. */
+  async function leave (request: string, isSeen: (received: string) => boolean): Promise<number> {
+    const socket = connect(port, '127.0.0.1')
+    let received = ''
+    socket.on('data', (chunk) => {
+      received += chunk.toString('latin1')
+    })
+    socket.write(post('acme', large.length, large))
+    await until('the response to acme', () => received.endsWith(large))
+    received = ''
+    const earlier = begun
+    socket.write(request)
+    await until('a part is transferred', () => begun > earlier && isSeen(received))
+    socket.destroy()
+    await until('the request is counted', async () => (await app.usage.summary('globex')).api_calls > calls)
+    const before = bytes
+    const summary = await app.usage.summary('globex')
+    calls = summary.api_calls
+    bytes = summary.bandwidth_bytes
+    return bytes - before
+  }
+
+  const ofUpload = await leave(post('globex', 500_000, `{"text":"${part}`), () => true)
+  t.ok(ofUpload >= part.length && ofUpload < 3000, `its part of the upload: ${ofUpload}`)
+  const ofDownload = await leave(head('GET /unfinished', 'globex'), (received) => received.endsWith(part))
+  t.ok(ofDownload >= part.length && ofDownload < 3000, `its part of the download: ${ofDownload}`)
+  t.equal((await app.usage.summary('acme')).bandwidth_bytes, 4 * large.length, 'acme counts the rest')
 })
