@@ -104,8 +104,8 @@ export function prefixesOf (app: FastifyInstance, name: string): Iterable<string
 }
 
 /** The reasons for which another plugin is required. */
-const ofPlugin = 'which requires it'
-const ofEndpoints = 'whose endpoints require it, or leave these out with `routes: false`'
+const ofPlugin = ', which requires it'
+const ofEndpoints = ', whose endpoints require it, or leave these out with `routes: false`'
 
 /** Fastify's errors for members and routes that the app has already name neither the plugin nor a way out. */
 const remedies: ReadonlyMap<unknown, string> = new Map([
@@ -226,7 +226,7 @@ function refuseLater (app: FastifyInstance, name: string, wanting: string): void
 }
 
 function missing (name: string, wanting: string, reason: string, cause?: unknown): Error {
-  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", ${reason}`, { cause })
+  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}"${reason}`, { cause })
 }
 
 /** Returns a function for the decorator. It returns null until a plugin has added the decorator. */
