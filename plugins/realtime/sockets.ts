@@ -1,5 +1,5 @@
 /** `GET /realtime`: upgrades to websockets, with @fastify/websocket. */
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
@@ -119,9 +119,14 @@ export function retryAfterMs (): number {
 /** Whether a listener of this plugin takes an upgrade. */
 const takers = new WeakMap<object, (request: IncomingMessage) => boolean>()
 
+/** Node's own function, from 22.21 and 24.9 on: whether a request becomes an `upgrade` event. */
+interface UpgradeDecision {
+  shouldUpgradeCallback?: (request: IncomingMessage) => boolean
+}
+
 /** Without compression: it costs memory for each connection, and delays small messages. */
 async function openServer (group: FastifyInstance, maxPayload: number): Promise<void> {
-  const { server } = group
+  const server: Server & UpgradeDecision = group.server
   const earlier = new Set(server.listeners('upgrade'))
   const { default: websocket } = await import('@fastify/websocket')
   await group.register(websocket, {
@@ -145,13 +150,22 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       const all = server.listeners('upgrade')
       if (takes(request)) {
         whenAnswered(socket, () => {
+          // Refusals may be sent within the call. Node sets the response of the connection, then listens for its end.
+          const closing = (): void => {
+            const response = responseOf(socket)
+            if (response !== null) response.shouldKeepAlive = false
+          }
+          socket.on('newListener', closing)
           listener.call(server, request, socket, head)
+          socket.removeListener('newListener', closing)
           // Only a refusal is sent as a response. After it, neither Node nor @fastify/websocket closes the connection.
-          responseOf(socket)?.once('finish', () => socket.end(() => socket.destroy()))
+          const refusal = responseOf(socket)
+          if (refusal !== null) endAfter(refusal, socket)
         })
       } else if (all[0] === sorted && all.every((one) => takers.get(one)?.(request) === false)) {
         // Contexts of an app may have one listener each: the first one returns the requests that none of them takes.
-        whenAnswered(socket, () => readAgain(server, request, socket, head))
+        if (hasParsedBody(request)) whenAnswered(request.socket, () => answer(server, request, socket))
+        else whenAnswered(socket, () => readAgain(server, request, socket, head))
       }
     }
     takers.set(sorted, takes)
@@ -160,6 +174,30 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
       server.removeListener('upgrade', sorted)
     })
   }
+  const { shouldUpgradeCallback } = server
+  if (shouldUpgradeCallback === undefined) return
+  server.shouldUpgradeCallback = (request) =>
+    shouldUpgradeCallback.call(server, request) && server.listeners('upgrade').some((one) => takers.get(one)?.(request) ?? true)
+}
+
+/** Node 26 parses the bodies of upgrades. Earlier versions pass them on in `head`, with a request that is complete and empty. */
+function hasParsedBody (request: IncomingMessage): boolean {
+  return !request.complete || request.readableLength > 0
+}
+
+function endAfter (response: ServerResponse, socket: Duplex): void {
+  response.once('finish', () => socket.end(() => socket.destroy()))
+}
+
+/** Serves a request with a parsed body. It is from servers for further addresses, whose `shouldUpgradeCallback` Fastify keeps private. */
+function answer (server: Server, request: IncomingMessage, socket: Duplex): void {
+  // Node may have removed its own listener: without one, a reset of the connection would end the process.
+  for (const stream of [request.socket, socket]) stream.on('error', () => {})
+  const response = new ServerResponse(request)
+  response.shouldKeepAlive = false
+  response.assignSocket(request.socket)
+  endAfter(response, socket)
+  server.emit('request', request, response)
 }
 
 /**
@@ -181,22 +219,25 @@ function whenAnswered (socket: Duplex, next: () => void): void {
 
 /** Serves the request as if it had not asked for an upgrade, as Node does without a listener. */
 function readAgain (
-  server: FastifyInstance['server'],
-  { method = '', url = '', httpVersion, rawHeaders }: IncomingMessage,
+  server: Server & UpgradeDecision,
+  { method = '', url = '', httpVersion, rawHeaders, headers }: IncomingMessage,
   socket: Duplex,
   head: Buffer
 ): void {
+  // An empty chunked body may be parsed, and missing here: no later request of the connection may become its rest.
+  const last = server.shouldUpgradeCallback !== undefined && headers['transfer-encoding'] !== undefined
   const lines = [`${method} ${url} HTTP/${httpVersion}`]
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] ?? ''
     const value = rawHeaders[index + 1] ?? ''
     const lower = name.toLowerCase()
     if (lower === 'upgrade') continue
-    lines.push(
-      lower === 'connection'
-        ? `${name}: ${value.split(',').filter((option) => option.trim().toLowerCase() !== 'upgrade').join(',') || 'keep-alive'}`
-        : `${name}: ${value}`
-    )
+    if (lower !== 'connection') {
+      lines.push(`${name}: ${value}`)
+      continue
+    }
+    const others = value.split(',').filter((option) => option.trim().toLowerCase() !== 'upgrade').join(',')
+    lines.push(`${name}: ${last ? 'close' : others || 'keep-alive'}`)
   }
   // Otherwise the time for which an idle connection stays open would limit this request.
   if (socket instanceof Socket) socket.setTimeout(0)

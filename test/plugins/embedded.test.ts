@@ -106,6 +106,36 @@ t.test('upgrades that none of two contexts with realtime takes get a response', 
   }
 })
 
+t.test('a server that asks which requests upgrade gets only those that a context with realtime takes', async (t) => {
+  const app = bare(t)
+  let isAllowed = true
+  // Later versions of Node have the member themselves.
+  Reflect.set(app.server, 'shouldUpgradeCallback', () => isAllowed)
+  const engine = await postgresSection(t)
+  for (const prefix of ['/a', '/b']) {
+    await app.register(async (below) => {
+      await below.register(database, engine)
+      await below.register(auth, { jwt: { secret: testSecret } })
+      await below.register(tenancy)
+      await below.register(realtime)
+    }, { prefix })
+  }
+  await app.ready()
+  const upgrades = (url: string, upgrade: string): unknown => {
+    const decide: unknown = Reflect.get(app.server, 'shouldUpgradeCallback')
+    return typeof decide === 'function' ? Reflect.apply(decide, app.server, [{ url, headers: { upgrade } }]) : decide
+  }
+  t.equal(upgrades('/a/realtime', 'websocket'), true)
+  t.equal(upgrades('/b/realtime', 'WebSocket'), true)
+  t.equal(upgrades('/a/realtime', 'h2c'), false)
+  t.equal(upgrades('/unknown', 'websocket'), false)
+  isAllowed = false
+  t.equal(upgrades('/a/realtime', 'websocket'), false, 'the choice of the embedding program counts')
+  isAllowed = true
+  app.server.on('upgrade', () => {})
+  t.equal(upgrades('/unknown', 'websocket'), true, 'another listener decides itself')
+})
+
 t.test('integrations need a database, tenancy and outbound', async (t) => {
   const there = await remote(t, (_request, response) => {
     response.setHeader('content-type', 'application/json').end('{"to":"Ada"}')
