@@ -45,12 +45,8 @@ export default definePlugin<OpenApiOptions>({
     const swagger = app.hasDecorator('swagger') ? appSwagger(app, service) : await ownSwagger(app, info, service)
     app.decorate('openapi', service)
 
-    /** Of routes with GET. Fastify adds HEAD to them after it. */
-    const readable = new Set<string>()
     const add = (route: RouteOptions) => {
-      const given = [route.method].flat()
-      if (given.includes('GET')) readable.add(route.url)
-      const methods = given.filter((name) => name !== 'OPTIONS' && (name !== 'HEAD' || !readable.has(route.url)))
+      const methods = [route.method].flat().filter((name) => name !== 'HEAD' && name !== 'OPTIONS')
       if (methods.length === 0 || !swagger.isOurs(route)) return
       swagger.prepare(route)
       const { url, config, schema } = route

@@ -165,22 +165,6 @@ test('the endpoints accept a prefix, and can be left out', async (t) => {
   t.strictSame(Object.keys(Object(bare.swagger()).paths), ['/mine'])
 })
 
-test('HEAD is an operation of paths without GET', async (t) => {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.get('/earlier', async () => null)
-  app.head('/earlier/:id', { schema: { summary: 'Retrieve an offset' } }, async () => null)
-  await app.register(openapi, { ui: false })
-  app.get('/later', async () => null)
-  app.route({ method: ['GET', 'HEAD'], url: '/both', handler: async () => null })
-  app.head('/later/:id', async () => null)
-  app.delete('/later/:id', async () => null)
-  const { paths } = (await app.inject('/doc')).json()
-  for (const path of ['/both', '/earlier', '/later']) t.same(Object.keys(paths[path]), ['get'], path)
-  t.match(paths['/earlier/{id}'], { head: { summary: 'Retrieve an offset', operationId: 'headEarlierById' } })
-  t.same(Object.keys(paths['/later/{id}']), ['head', 'delete'])
-})
-
 test('an unknown option is rejected with the nearest known one', async (t) => {
   const wrong = { ui: true, titel: 'Notes' }
   await t.rejects(async () => Fastify().register(openapi, wrong), { message: /tenantry\/plugins\/openapi.*"titel", did you mean "title"/ })
