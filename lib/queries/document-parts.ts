@@ -13,7 +13,7 @@ import type { DocumentQuery } from '../schema/query.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import type { QueryContext } from './context.js'
 import type { compileDocumentCursors } from './document-cursor.js'
-import { isExcludedInput, isOfCaller, withoutExcluded } from './excluded-input.js'
+import { excluding, isExcludedInput, isOfCaller } from './excluded-input.js'
 import type { RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { refuse, requestPath } from './request-value.js'
@@ -132,7 +132,8 @@ export function compileDocumentInput (
   const before = context.faults.faults.length
   const given = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   // Fields of documents that are one template are left out below.
-  const value = given.within === undefined ? given : withoutExcluded(given, excluded)
+  const withoutExcluded = excluding(excluded)
+  const value = given.within === undefined ? given : withoutExcluded(given)
   if (context.faults.faults.length > before) return undefined
   const acceptsMany = operation === 'create' || operation === 'add'
   if (value.constant && !isRecord(value.evaluate(noScope)) && !(acceptsMany && Array.isArray(value.evaluate(noScope)))) {
@@ -142,7 +143,7 @@ export function compileDocumentInput (
   const members = isRecord(data)
     ? Object.entries(data).map(([name, member]) => ({
       name,
-      value: withoutExcluded(compileValue(member, pointerTo(pointer, name), context), excluded)
+      value: withoutExcluded(compileValue(member, pointerTo(pointer, name), context))
     }))
     : null
   const nested = members?.filter(({ value }) => value.within !== undefined) ?? []

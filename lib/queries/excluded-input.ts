@@ -12,19 +12,33 @@ export function isOfCaller ({ source }: Reference): boolean {
   return source === 'body' || source === 'input'
 }
 
-/** The value, read without the excluded fields if it holds the whole body or input. A value of one field is left to `isExcludedInput`. */
-export function withoutExcluded (value: CompiledValue, excluded: ReadonlySet<string>): CompiledValue {
-  const { references, evaluate, within } = value
-  const isReduced = (reference: Reference): boolean =>
-    isOfCaller(reference) && (holdsRecord(reference) || (within !== undefined && excluded.has(String(reference.path[0]))))
-  if (excluded.size === 0 || !references.some(isReduced)) return value
-  const reduced = (scope: Scope): Scope =>
-    scope.fullAccess ? scope : { ...scope, body: without(scope.body, excluded), input: without(scope.input, excluded) }
-  return Object.freeze({
-    ...value,
-    evaluate: (scope: Scope) => evaluate(reduced(scope)),
-    ...within !== undefined && { within: Object.freeze(within.map((read) => (scope: Scope) => read(reduced(scope)))) }
-  })
+/** Returns a function that reads values without the excluded fields, for the values of one query. */
+export function excluding (excluded: ReadonlySet<string>): (value: CompiledValue) => CompiledValue {
+  /** By body or input. It can be large, and a value can read it a thousand times. */
+  const reductions = new WeakMap<object, unknown>()
+
+  function without (given: unknown): unknown {
+    if (typeof given !== 'object' || given === null) return given
+    if (!reductions.has(given)) reductions.set(given, withoutFields(given, excluded))
+    return reductions.get(given)
+  }
+
+  function reduced (scope: Scope): Scope {
+    return scope.fullAccess ? scope : { ...scope, body: without(scope.body), input: without(scope.input) }
+  }
+
+  /** Only values that hold the whole body or input. Those of one field are left to `isExcludedInput`. */
+  return (value) => {
+    const { references, evaluate, within } = value
+    const isReduced = (reference: Reference): boolean =>
+      isOfCaller(reference) && (holdsRecord(reference) || (within !== undefined && excluded.has(String(reference.path[0]))))
+    if (excluded.size === 0 || !references.some(isReduced)) return value
+    return Object.freeze({
+      ...value,
+      evaluate: (scope: Scope) => evaluate(reduced(scope)),
+      ...within !== undefined && { within: Object.freeze(within.map((read) => (scope: Scope) => read(reduced(scope)))) }
+    })
+  }
 }
 
 /** The whole, or an item of a list of records. */
@@ -32,8 +46,8 @@ function holdsRecord ({ path: [first] }: Reference): boolean {
   return first === undefined || /^\d+$/.test(String(first))
 }
 
-function without (given: unknown, excluded: ReadonlySet<string>): unknown {
-  if (Array.isArray(given)) return given.map((item: unknown) => without(item, excluded))
+function withoutFields (given: unknown, excluded: ReadonlySet<string>): unknown {
+  if (Array.isArray(given)) return given.map((item: unknown) => withoutFields(item, excluded))
   if (!isRecord(given) || !Object.keys(given).some((name) => excluded.has(name))) return given
   return Object.fromEntries(Object.entries(given).filter(([name]) => !excluded.has(name)))
 }

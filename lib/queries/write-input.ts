@@ -10,7 +10,7 @@ import { nearest, pointerTo } from '../schema/faults.js'
 import { type ErrorDetail, invalidInput } from '../validation/detail.js'
 import { type Encoder, unfit } from './column-value.js'
 import { findColumn, type QueryContext } from './context.js'
-import { isExcludedInput, isOfCaller, withoutExcluded } from './excluded-input.js'
+import { excluding, isExcludedInput, isOfCaller } from './excluded-input.js'
 import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
 import { maxDetails, refuse, requestPath } from './request-value.js'
 import type { Draft, Switch } from './sql.js'
@@ -103,9 +103,10 @@ function configuredInput (
 ): WriteInput {
   const { faults } = context
   const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, place: string, excluded: boolean }[] = []
+  const withoutExcluded = excluding(excluded)
   for (const [name, configured] of Object.entries(data)) {
     const at = pointerTo(pointer, name)
-    const value = withoutExcluded(compileValue(configured, at, context), excluded)
+    const value = withoutExcluded(compileValue(configured, at, context))
     const column = findColumn(table, name, at, context)
     if (column === undefined) continue
     const reason = unwritable(table, column)
@@ -160,7 +161,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
   const { excluded, many } = options
   const given = compileValue(data === undefined ? '{{body}}' : data, pointer, context)
   // Fields of rows that are one template are left out below.
-  const value = given.within === undefined ? given : withoutExcluded(given, excluded)
+  const value = given.within === undefined ? given : excluding(excluded)(given)
   const fromBody = value.references.some(({ source }) => source === 'body')
   const excludes = value.references.some(isOfCaller)
   const encoderOfColumn = fromBody ? jsonEncoderOf : writtenEncoderOf
