@@ -32,7 +32,7 @@ declare module 'fastify' {
 }
 
 /** The bytes of open connections at the end of their last request, which a proxy may have sent for another tenant. */
-const totalsOf = new WeakMap<Socket, { read: number, written: number }>()
+const totalsOf = new WeakMap<Socket, { readonly read: number, readonly written: number }>()
 const noTotals = { read: 0, written: 0 }
 
 /** `record`: see `request` of the waiting counts. */
@@ -92,13 +92,7 @@ function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boo
 function keepTotals (socket: Socket): void {
   // `onSend` may still count the last request of a closed connection.
   if (socket.destroyed) return
-  const totals = totalsOf.get(socket)
-  if (totals === undefined) {
-    totalsOf.set(socket, { read: socket.bytesRead, written: socket.bytesWritten })
-  } else {
-    totals.read = socket.bytesRead
-    totals.written = socket.bytesWritten
-  }
+  totalsOf.set(socket, { read: socket.bytesRead, written: socket.bytesWritten })
 }
 
 /** The bytes of a body with a declared length. Of an incomplete body, at most the bytes received since the connection's last request. */
