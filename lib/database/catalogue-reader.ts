@@ -115,7 +115,9 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
     ) order by a.attnum), '[]')
     from pg_attribute a join pg_type t on t.oid = a.atttypid, ${typeBehind('a.atttypid')}
     where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped) as columns,
-  (select coalesce(json_agg(json_build_object('name', k.conname, 'type', k.contype, 'columns', ${keyNames}, 'deferrable', k.condeferrable) order by k.conname), '[]')
+  (select coalesce(json_agg(json_build_object(
+      'name', k.conname, 'type', k.contype, 'columns', ${keyNames}, 'deferrable', k.condeferrable
+    ) order by k.conname), '[]')
     from pg_constraint k where k.conrelid = c.oid and k.contype in ('p', 'u')) as keys,
   (select coalesce(json_agg(json_build_object('name', x.relname, 'columns', ${columnNames('c.oid', 'i.indkey[0:i.indnkeyatts - 1]')},
       'plain', i.indisvalid and i.indimmediate and i.indpred is null and i.indexprs is null) order by x.relname), '[]')

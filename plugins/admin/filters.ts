@@ -51,7 +51,7 @@ function columnOf (table: Table, name: string, at: string): Column {
   throw invalidInput(at, `"${table.name}" has no column with this name${meant(name, table.columns.keys())}`, 'additionalProperties')
 }
 
-/** Those of tables. */
+/** The operators of tables. */
 const operators: ReadonlyMap<string, Operator> = new Map(
   Operator.enum.filter((name) => !name.startsWith('array-')).map((name) => [name, name])
 )

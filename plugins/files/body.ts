@@ -63,7 +63,7 @@ export async function reading<T> (
   slow.catch(() => {})
   try {
     const result = await work(slow)
-    // Such as a body of a type that the announcement of a resumable upload does not take.
+    // The work may ignore the body, such as one whose type the announcement of a resumable upload does not take.
     drain(raw)
     return result
   } catch (error) {

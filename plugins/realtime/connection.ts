@@ -49,7 +49,7 @@ export function serveConnection (
 ): Connection {
   const raw = request.raw.socket
   let client: Client | null = null
-  /** Of the last valid credential: errors are worded for its caller. */
+  /** The claims of the last valid credential: errors are worded for its caller. */
   let claims: Claims | null = null
   /** Its unsent bytes among those of its tenant; null without an identity. */
   let share: ConnectionBytes | null = null

@@ -27,7 +27,7 @@ export class BodyChunks extends Readable {
       this.#source.resume()
       return
     }
-    // Not earlier: Node.js discards a body that nobody has begun to read, so that the connection can have a further request.
+    // Not in the constructor: for the next request of a connection, Node.js discards the body, unless a listener has begun to read it.
     this.#isReading = true
     this.#source.on('data', this.#add).once('end', this.#end).once('error', (error) => this.destroy(error))
   }
