@@ -182,6 +182,22 @@ test('excluded fields of the body are dropped, configured ones are not', async t
   )
 })
 
+test('a body is reduced once, however many values of a write read it', async t => {
+  let reads = 0
+  const body = {
+    status: 'hidden',
+    get a () {
+      reads++
+      return 1
+    }
+  }
+  const meta = Array.from({ length: 50 }, () => '{{body}}')
+  const query: Query = { ...insert, select: 'id', data: { title: 'x', meta } }
+  const { values } = compile(query, { excludeFields: ['status'] }).bind(scopeOf({ body }))
+  t.equal(values.at(-1), JSON.stringify(meta.map(() => ({ a: 1 }))))
+  t.equal(reads, 1)
+})
+
 test('excluded fields of a body that is one value of a write are dropped', async t => {
   const changes: Partial<QueryContext> = { excludeFields: ['status'], sources: new Set(['body', 'input', 'query']) }
   const write = (data: unknown, body: unknown, fullAccess = false): unknown =>
