@@ -141,6 +141,8 @@ async function runProcess (queue: string[]): Promise<void> {
   if (exitCode === 0 || hasFailed) return
   totals.fail++
   console.log(`not ok  the process of ${started.join(', ')} ended with exit code ${exitCode}\n${withSourceLines(output, compiled)}`)
+  // Before its first file: no other process would start either.
+  if (started.length === 0) { for (const each of queues) each.length = 0 }
 }
 
 /** Moves half of the longest queue to an empty one. Returns false if no file is left. */

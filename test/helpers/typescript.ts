@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 
 const isCompiled = import.meta.url.endsWith('.js')
+const nodeVersion = Number.parseInt(process.versions.node, 10)
 
 /**
  * Most tests end before optimized code, or an optimized embedded engine (WebAssembly), pays off: unoptimized code at once takes 5 % less
@@ -19,7 +20,8 @@ const quickFlags = [
   '--liftoff-only',
   '--always-sparkplug',
   '--single-threaded-gc',
-  '--interrupt-budget=1000000',
+  // Later versions of Node do not start with it.
+  ...nodeVersion < 22 ? ['--interrupt-budget=1000000'] : [],
   '--initial-heap-size=256', // MB
   '--min-semi-space-size=16', // MB
   '--preserve-symlinks',
