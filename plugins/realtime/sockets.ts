@@ -176,8 +176,15 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
   }
   const { shouldUpgradeCallback } = server
   if (shouldUpgradeCallback === undefined) return
+  // Node itself serves requests with a body that no listener takes. It loses bytes that arrive together with such a request, so requests
+  // without a body are read again.
   server.shouldUpgradeCallback = (request) =>
-    shouldUpgradeCallback.call(server, request) && server.listeners('upgrade').some((one) => takers.get(one)?.(request) ?? true)
+    shouldUpgradeCallback.call(server, request) &&
+    (!declaresBody(request) || server.listeners('upgrade').some((one) => takers.get(one)?.(request) ?? true))
+}
+
+function declaresBody ({ headers }: IncomingMessage): boolean {
+  return headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined
 }
 
 /** Node 26 parses the bodies of upgrades. Earlier versions pass them on in `head`, with a request that is complete and empty. */

@@ -106,7 +106,7 @@ t.test('upgrades that none of two contexts with realtime takes get a response', 
   }
 })
 
-t.test('a server that asks which requests upgrade gets only those that a context with realtime takes', async (t) => {
+t.test('a server that asks which requests upgrade serves those with a body itself that no context with realtime takes', async (t) => {
   const app = bare(t)
   let isAllowed = true
   // Later versions of Node have the member themselves.
@@ -121,14 +121,16 @@ t.test('a server that asks which requests upgrade gets only those that a context
     }, { prefix })
   }
   await app.ready()
-  const upgrades = (url: string, upgrade: string): unknown => {
+  const upgrades = (url: string, upgrade: string, ofBody: object = { 'content-length': '2' }): unknown => {
     const decide: unknown = Reflect.get(app.server, 'shouldUpgradeCallback')
-    return typeof decide === 'function' ? Reflect.apply(decide, app.server, [{ url, headers: { upgrade } }]) : decide
+    return typeof decide === 'function' ? Reflect.apply(decide, app.server, [{ url, headers: { upgrade, ...ofBody } }]) : decide
   }
   t.equal(upgrades('/a/realtime', 'websocket'), true)
   t.equal(upgrades('/b/realtime', 'WebSocket'), true)
   t.equal(upgrades('/a/realtime', 'h2c'), false)
+  t.equal(upgrades('/a/realtime', 'h2c', { 'transfer-encoding': 'chunked' }), false)
   t.equal(upgrades('/unknown', 'websocket'), false)
+  t.equal(upgrades('/unknown', 'h2c', {}), true, 'one without a body is read again')
   isAllowed = false
   t.equal(upgrades('/a/realtime', 'websocket'), false, 'the choice of the embedding program counts')
   isAllowed = true
