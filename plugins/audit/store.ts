@@ -1,11 +1,12 @@
 /** Reads the audit log. */
 import { type Kysely, sql } from 'kysely'
 import { archivedTenant, type AuditAction, keptText } from '../../lib/database/audit.js'
-import { maxSweptRows as maxRows, partOf, removal, sweep } from '../../lib/database/retention.js'
+import { maxSweptRows as maxRows, partOf, removal, sweep, type SweepPart } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plan, type Plans, unlimited } from '../../lib/plans/plans.js'
+import { dayMs } from '../../lib/time/spans.js'
 
 /** The highest number of counted and skipped entries, so that the cost is bounded for a log of any length. */
 export const maxCounted = 10_000
@@ -113,21 +114,27 @@ export function sweepAudit (
   at: Date
 ): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
-    partOf(deleteOfTenants(plans, at)),
-    removal('tenantry.audit_log', sql`tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${retentionDays}::int)`),
+    ...plans.all.map((plan) => ofPlan(sql`t.plan = ${plan.tier}`, plan, at)),
+    ofPlan(sql`t.plan <> all (${plans.tiers}::text[])`, plans.of(undefined), at),
+    removal('tenantry.audit_log', sql`tenant_id = '' and created_at <= ${before(at, retentionDays)}`),
     removal('tenantry.audit_log', sql`kept_until <= ${at}`)
   ])
 }
 
-/** Deletes entries that their tenant's plan no longer keeps. */
-function deleteOfTenants (plans: Plans, at: Date) {
-  const daysOf = (plan: Plan) => plan.limits.tenantConfig.auditRetentionDays
-  return sql`delete from tenantry.audit_log where id in (
-    select old.id from tenantry.tenants t
-    left join unnest(${plans.tiers}::text[], ${plans.all.map(daysOf)}::int[]) as known (plan, days) on known.plan = t.plan
-    cross join lateral (select coalesce(known.days, ${daysOf(plans.of(undefined))}::int) as days) kept
-    join lateral (
-      select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
-    ) old on kept.days <> ${unlimited} limit ${maxRows}
-  )`
+/**
+ * Deletes entries of these tenants that the plan no longer keeps. The end is a value: under the policy, PostgreSQL compares a column with
+ * the result of a function only after it has read all entries of the tenant.
+ */
+function ofPlan (tenants: ReturnType<typeof sql>, plan: Plan, at: Date): SweepPart {
+  const { auditRetentionDays: days } = plan.limits.tenantConfig
+  if (days === unlimited) return async () => false
+  return partOf(sql`delete from tenantry.audit_log where id in (
+    select old.id from tenantry.tenants t cross join lateral (
+      select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${before(at, days)} order by a.created_at limit ${maxRows}
+    ) old where ${tenants} limit ${maxRows}
+  )`)
+}
+
+function before (at: Date, days: number): Date {
+  return new Date(at.getTime() - days * dayMs)
 }

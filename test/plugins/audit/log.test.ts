@@ -8,6 +8,7 @@ import type { AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit, sweepAudit } from '../../../plugins/audit/store.js'
 import { testApp } from '../../helpers/app.js'
 import { type DatabaseSection, forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { rowsRead } from '../../helpers/rows-read.js'
 
 const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')
@@ -120,6 +121,16 @@ test("a tenant's entries are shown and kept as long as its plan says, the platfo
       t.strictSame(await rows(), tenants)
     }
   }))
+
+test('the sweep reads no entries that are kept', async (t) => {
+  const app = await open(t, await postgresSection(t, { role: 'owner' }))
+  await sql`insert into tenantry.audit_log (tenant_id, action, created_at)
+    select tenant, 'auth.login', ${new Date(start)}::timestamptz - make_interval(secs => n)
+    from generate_series(1, 15000) n, (values ('acme'), ('globex')) t (tenant)`.execute(app.db)
+  await sql`vacuum analyze tenantry.audit_log`.execute(app.db)
+  const rows = await rowsRead(app.db, (db) => sweepAudit(db, { plans: builtInPlans, retentionDays: 30 }, new Date(start)))
+  t.ok(rows < 100, `${rows} rows`)
+})
 
 test('the cost of a page is bounded, however long the log is', async (t) => {
   const app = await open(t, await postgresSection(t), { now: () => start })
