@@ -3,20 +3,15 @@
  * follow the clock of the database, since the clocks of processes may differ.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { maxCallback } from '../../lib/secrets/cipher.js'
-import { dayMs } from '../../lib/time/spans.js'
 
 /** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
 const leaseMs = 30_000
 
-const keptMs = 30 * dayMs
-// For a tenant's webhooks, or the platform's for the events of one tenant. The oldest ended ones are removed.
-const keptDeliveries = 100_000
 const maxCounted = 10_000
 
 export const deliveryStatuses = ['pending', 'delivered', 'failed'] as const
@@ -217,32 +212,4 @@ export async function redeliver (
     })
     .where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirstOrThrow()
   return numUpdatedRows > 0n
-}
-
-/**
- * Removes events older than 30 days with their deliveries, then the oldest ended deliveries beyond `keptDeliveries`, then events
- * without deliveries.
- */
-export async function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
-  // Found once for all batches. As text, which keeps all digits.
-  const { rows: full } = await sql<{ tenant: Owner, source: string, until: string }>`with many as materialized (
-      select tenant_id, source from tenantry.webhook_deliveries group by tenant_id, source having count(*) > ${keptDeliveries}
-    )
-    select tenant_id as tenant, source, (
-      select created_at::text from tenantry.webhook_deliveries d where d.tenant_id = many.tenant_id and d.source = many.source
-      order by created_at desc, id desc offset ${keptDeliveries} limit 1) as until from many`.execute(db)
-  return await sweep(db, 'tenantry.webhook_deliveries.sweep', [
-    removal(
-      'tenantry.webhook_events',
-      sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
-      select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`
-    ),
-    ...full.map(({ tenant, source, until }) =>
-      removal(
-        'tenantry.webhook_deliveries',
-        sql`tenant_id = ${tenant} and source = ${source} and created_at <= ${until}::timestamptz and status <> 'pending'`
-      )
-    ),
-    removal('tenantry.webhook_events', sql`fanned_out and not exists (select from tenantry.webhook_deliveries d where d.event = place)`)
-  ])
 }

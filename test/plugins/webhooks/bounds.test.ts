@@ -5,9 +5,11 @@ import { test } from 'tap'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/connectors/outbound-webhook.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { fanOut } from '../../../plugins/webhooks/fan-out.js'
-import { sweepDeliveries, takeDue, takeStatement, type Turn } from '../../../plugins/webhooks/store.js'
+import { sweepDeliveries } from '../../../plugins/webhooks/retention.js'
+import { takeDue, takeStatement, type Turn } from '../../../plugins/webhooks/store.js'
 import type { SubscriberDirectory, Subscribers } from '../../../plugins/webhooks/subscribers.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { rowsRead } from '../../helpers/rows-read.js'
 import { open } from './app.js'
 
 const webhook = { name: 'out', url: 'https://example.com/', events: ['entity.*'] }
@@ -83,7 +85,7 @@ test('a poll for due deliveries reads a few pages, however many deliveries of on
   t.strictSame(taken.map(({ source }) => source).sort(), ['flooder', 'flooder', 'flooder', 'flooder', 'victim'])
 })
 
-test('deliveries are removed after 30 days, and so are events without deliveries', async (t) => {
+test('events are removed after 30 days, with their deliveries', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
   const day = 86_400_000
@@ -102,7 +104,7 @@ test('deliveries are removed after 30 days, and so are events without deliveries
   await add('old and failed', 31, 'failed')
   await add('old and waiting', 31, 'pending')
   await add('delivered', 29, 'delivered')
-  await add('without a delivery', 1)
+  await add('without a delivery', 31)
   await add('new', 0, undefined, false)
   t.equal(await sweepDeliveries(app.db, new Date()), true)
   t.strictSame((await query('select subject from tenantry.webhook_events order by subject')).map(({ subject }) => subject), [
@@ -136,4 +138,19 @@ test('a log of more than 100,000 deliveries is shortened in batches', async (t) 
     'the oldest ended ones are gone'
   )
   t.strictSame(await admin('select count(*)::int as n from tenantry.webhook_events'), [{ n: 105_001 }], 'with their events')
+})
+
+test('a statement of the sweep reads the deliveries of a few tenants', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
+  await admin(`with events as (
+      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      select 'tenant' || n % 60, 'entity.created', n, '{}', now(), true from generate_series(1, 30000) n returning place, tenant_id, subject, at
+    )
+    insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, give_up_at, created_at)
+    select tenant_id, place, 'entity.created', subject, 'out', 'https://example.com', 'delivered', at, at from events`)
+  await admin('vacuum analyze tenantry.webhook_events')
+  await admin('vacuum analyze tenantry.webhook_deliveries')
+  const rows = await rowsRead(app.db, (db) => sweepDeliveries(db, new Date()))
+  t.ok(rows < 15_000, `${rows} rows`)
 })

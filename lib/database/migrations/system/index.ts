@@ -15,8 +15,11 @@ import type { SystemMigration } from './system-migration.js'
 import { systemTables } from './system-tables.js'
 import { resourceLimits, tenantConfigs, tenantRbac, tenants } from './tenants.js'
 import { requestStats, usage, usageNotices, usageRequests } from './usage.js'
-import { apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, sessionTokenEnds, userLinks, userMfa, users, usersEmailVerified } from './users.js'
-import { idempotencyKeys, webhookDepths, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
+import {
+  apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, sessionTokenEnds, userLinks, userMfa, users,
+  usersEmailVerified
+} from './users.js'
+import { idempotencyKeys, webhookDepths, webhookLines, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
 import { workflowRunStates, workflows, workflowSchedules, workflowStatusTokens, workflowStepCalls } from './workflows.js'
 
 /** In the order of their numbers; append new ones at the end. */
@@ -77,5 +80,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   fileDepths,
   realtimeFailovers,
   sessionTokenEnds,
-  realtimeSizes
+  realtimeSizes,
+  webhookLines
 ]

@@ -92,6 +92,11 @@ where e.place = d.event and d.tenant_id = '' and d.status = 'pending' and e.tena
 /** The number of webhooks that led to an event, which bounds webhooks that start each other. */
 export const webhookDepths = systemMigration('webhook_depths', [], ['alter table tenantry.webhook_events add column depth smallint not null default 0'])
 
+/** For the sweep, which counts the deliveries of each tenant and source. */
+export const webhookLines = systemMigration('webhook_lines', [], [
+  'create index webhook_deliveries_line on tenantry.webhook_deliveries (tenant_id, source, created_at, id)'
+])
+
 /** Idempotency keys of requests, with the responses to replay. */
 export const idempotencyKeys = systemMigration('idempotency_keys', ['tenantry.idempotency_keys'], [
   // The empty tenant is the platform.
