@@ -1,27 +1,24 @@
 /** The jobs for administrators of the platform, at a bounded cost for any number of jobs. */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type JobState, jobStates } from '../../lib/database/job-states.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { queue } from './insert.js'
-
-/** In their order: the first two are waiting states. */
-export const states = ['created', 'retry', 'active', 'completed', 'cancelled', 'failed'] as const
-export type State = typeof states[number]
 
 /** The most counted and skipped jobs of a list. */
 export const maxListed = 10_000
 /** The most counted jobs of one name and state. */
 export const maxCounted = 100_000
 
-const none = { created: 0, retry: 0, active: 0, completed: 0, cancelled: 0, failed: 0 } satisfies Record<State, number>
+const none = { created: 0, retry: 0, active: 0, completed: 0, cancelled: 0, failed: 0 } satisfies Record<JobState, number>
 
 export interface JobRow {
   readonly id: string
   readonly name: string
   /** Empty for the platform. */
   readonly tenant: Owner
-  readonly state: State
+  readonly state: JobState
   readonly priority: number
   readonly key: string | null
   /** Started attempts. */
@@ -39,7 +36,7 @@ export interface JobRow {
 
 /** Filters of jobs; missing members do not filter. */
 export interface JobFilter {
-  readonly state?: State | undefined
+  readonly state?: JobState | undefined
   readonly name?: string | undefined
   readonly tenant?: Owner | undefined
 }
@@ -47,7 +44,7 @@ export interface JobFilter {
 export interface JobCounts {
   readonly name: string
   /** Each counted up to `maxCounted`. */
-  readonly states: Readonly<Record<State, number>>
+  readonly states: Readonly<Record<JobState, number>>
   /** Seconds since the oldest runnable job was sent. */
   readonly oldestWaiting: number | null
 }
@@ -57,7 +54,7 @@ export interface Changed {
   readonly name: string
   readonly tenant: Owner
   /** If it is not done, the conflicting job. */
-  readonly state: State
+  readonly state: JobState
 }
 
 const columns = sql`job.id, job.task as name, job.tenant_id as tenant, job.state, job.priority, job.singleton_key as key,
@@ -65,8 +62,8 @@ const columns = sql`job.id, job.task as name, job.tenant_id as tenant, job.state
   job.created_on as "createdAt", job.start_after as "startAfter", job.started_on as "startedAt", job.completed_on as "endedAt",
   case when job.output is null then null else jsonb_build_object('name', job.output->'name', 'message', job.output->'message') end as error`
 
-/** Jobs of a state. A constant, since each index has the jobs of some states (lib/database/migrations/system/queue.ts). */
-const isIn = (state: State) => sql`job.state = ${sql.lit(state)}`
+/** Jobs of a state. A constant, since each index has the jobs of one state (lib/database/migrations/system/queue.ts). */
+const isIn = (state: JobState) => sql`job.state = ${sql.lit(state)}`
 
 /** The names of the jobs, from name to name by the index. */
 const tasksOf = (jobs: RawBuilder<unknown>) =>
@@ -80,14 +77,16 @@ export function createJobList (db: Kysely<SystemTables>) {
   let counting: Promise<JobCounts[]> | null = null
 
   async function count (): Promise<JobCounts[]> {
-    const counted = states.map((state) =>
+    const counted = jobStates.map((state) =>
       sql`select task, ${sql.lit(state)} as state, (
           select count(*)::int from (select from tenantry_queue.job where ${isIn(state)} and job.task = named.task limit ${maxCounted}::int) found) as jobs
         from ${tasksOf(isIn(state))}`
     )
-    const { rows } = await sql<JobCounts>`select task as name, jsonb_object_agg(state, jobs) as states, (
-        select extract(epoch from now() - created_on)::float8 from tenantry_queue.job
-        where job.task = counted.task and state < 'active' and start_after <= created_on order by created_on limit 1) as "oldestWaiting"
+    const oldest = (state: JobState) =>
+      sql`(select created_on from tenantry_queue.job
+        where job.task = counted.task and ${isIn(state)} and start_after <= created_on order by created_on limit 1)`
+    const { rows } = await sql<JobCounts>`select task as name, jsonb_object_agg(state, jobs) as states,
+        extract(epoch from now() - least(${oldest('created')}, ${oldest('retry')}))::float8 as "oldestWaiting"
       from (${sql.join(counted, sql` union all `)}) counted group by task order by task`.execute(db)
     return rows.map((row) => ({ ...row, states: { ...none, ...row.states } }))
   }
@@ -106,14 +105,14 @@ export function createJobList (db: Kysely<SystemTables>) {
             select ${columns} from tenantry_queue.job where ${jobs} and job.task = named.task ${order} limit ${limit}::int) own)`
         : sql`(select ${columns} from tenantry_queue.job
             where ${jobs} ${tenant === undefined ? sql`` : sql`and tenant_id = ${tenant}`} ${ofName} ${order} limit ${limit}::int)`
-    return sql.join((state === undefined ? states : [state]).map((one) => listedIn(isIn(one))), sql` union all `)
+    return sql.join((state === undefined ? jobStates : [state]).map((one) => listedIn(isIn(one))), sql` union all `)
   }
 
   /** Changes the locked job, if it has one of these states. */
   async function change (
     within: Kysely<SystemTables>,
     id: string,
-    from: readonly State[],
+    from: readonly JobState[],
     changes: RawBuilder<unknown>
   ): Promise<Changed | null> {
     const { rows: [job] } = await sql<Omit<Changed, 'done'>>`select task as name, tenant_id as tenant, state from tenantry_queue.job

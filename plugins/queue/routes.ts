@@ -1,6 +1,7 @@
 /** `/queue`, where administrators of the platform read, send, cancel and retry jobs. */
 import { type Static, Type } from 'typebox'
 import { type AuditAction, writeAudit } from '../../lib/database/audit.js'
+import { jobStates } from '../../lib/database/job-states.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
@@ -14,10 +15,10 @@ import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
-import { type Changed, createJobList, type JobRow, maxCounted, maxListed, states } from './list.js'
+import { type Changed, createJobList, type JobRow, maxCounted, maxListed } from './list.js'
 import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
 
-const State = Type.Enum([...states], {
+const State = Type.Enum([...jobStates], {
   description:
     'The state of the job. `created`: waits for its first attempt; `retry`: waits for another attempt; `active`: runs; `completed`: succeeded; `cancelled`: was cancelled; `failed`: failed permanently.'
 })
@@ -68,7 +69,7 @@ const Stats = named(
   Type.Object({
     names: Type.Array(Type.Object({
       name: Type.String(),
-      states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), {
+      states: Type.Object(Object.fromEntries(jobStates.map((state) => [state, Type.Integer()])), {
         description:
           `The number of jobs by state, each counted up to ${maxCounted}. Completed jobs are kept for one day, failed jobs for two weeks.`
       }),

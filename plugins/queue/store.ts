@@ -11,6 +11,9 @@ export const maxLost = 2
 
 const setAsideOutput = '{"name": "ProcessEnded", "message": "its process ended twice while it ran"}'
 
+/** Each has an index. */
+const waitingStates = [sql`state = 'created'`, sql`state = 'retry'`]
+
 /** Delayed jobs that one statement makes ready. */
 const maxDue = 1000
 
@@ -191,8 +194,10 @@ export function createJobStore (db: Kysely<SystemTables>) {
 
     /** The number of a tenant's waiting jobs, counted up to `max`. */
     async waiting (tenant: Owner, max: number, within = db): Promise<number> {
+      const inState = (state: RawBuilder<unknown>) =>
+        sql`(select 1 from tenantry_queue.job where tenant_id = ${tenant} and ${state} limit ${max}::int)`
       const { rows: [row] } = await sql<{ jobs: number }>`select count(*)::int as jobs from (
-        select from tenantry_queue.job where tenant_id = ${tenant} and state < 'active' limit ${max}::int) waiting`.execute(within)
+        ${sql.join(waitingStates.map(inState), sql` union all `)} limit ${max}::int) waiting`.execute(within)
       return row?.jobs ?? 0
     },
 
@@ -202,7 +207,7 @@ export function createJobStore (db: Kysely<SystemTables>) {
         removal('tenantry_queue.job', sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`),
         removal('tenantry_queue.job', sql`state = 'failed' and completed_on < now() - interval '14 days'`),
         // For example of a name that no version of the program has any more.
-        removal('tenantry_queue.job', sql`state < 'active' and keep_until < now()`)
+        ...waitingStates.map((state) => removal('tenantry_queue.job', sql`${state} and keep_until < now()`))
       ])
   }
 }

@@ -4,6 +4,7 @@ import { type Kysely, sql } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
 import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 import { topics } from '../../lib/database/events.js'
+import { jobStates } from '../../lib/database/job-states.js'
 import { identifier, qualified } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { hasTenant, waitForWrites } from '../../lib/database/tenant-lock.js'
@@ -44,7 +45,9 @@ export function createErasure (
       `tenantry.${identifier(name)}`
     )
     await inBatches((size) => archive(tenant, size))
-    for (const name of [...tenantOwnedTables, ...others]) if (name !== auditLog) await empty(tenant, { name, owned: 'tenant_id = $1' })
+    for (const name of [...tenantOwnedTables, ...others]) {
+      if (name !== auditLog) for (const target of targetsOf(name)) await empty(tenant, target)
+    }
     await firestore?.erase(tenant, async () => {
       signal?.throwIfAborted()
       return !await hasTenant(db, tenant)
@@ -157,6 +160,12 @@ function batch ({ name, owned }: Target, leaf: readonly string[], size: number):
 function unreferred ({ columns, referencedColumns }: Referrer, { name }: Target): string {
   const equal = columns.map((column, index) => `r.${identifier(column)} = t.${identifier(referencedColumns[index]!)}`)
   return `not exists (select from ${name} r where ${equal.join(' and ')})`
+}
+
+/** The rows of a system table: of jobs by their state, since each of their indexes has those of one state. */
+function targetsOf (name: string): Target[] {
+  const owned = 'tenant_id = $1'
+  return name === 'tenantry_queue.job' ? jobStates.map((state) => ({ name, owned: `${owned} and state = '${state}'` })) : [{ name, owned }]
 }
 
 function targetOf (schema: string, { name, columns }: Table): Target {

@@ -3,11 +3,14 @@ import type { FastifyInstance } from 'fastify'
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createServer } from '../../../lib/server.js'
 import type { Handler } from '../../../plugins/queue/index.js'
+import { createJobList } from '../../../plugins/queue/list.js'
 import { gate } from '../../helpers/gate.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
 import { type DatabaseSection, forEachEngine } from '../../helpers/postgres.js'
+import { rowsRead } from '../../helpers/rows-read.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -236,6 +239,11 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(rare.data.every(({ name, tenant, state }) => name === 'rare.1' && tenant === 'acme' && state === 'completed'))
     t.same(await numbers('tenant=nobody'), { total: 0, data: [] })
     t.equal((await numbers('offset=10000&limit=1')).data.length, 1)
+    const tenant = tenantRef('globex')
+    for (const filter of [{}, { state: 'retry' }, { state: 'cancelled', tenant }, { tenant }] as const) {
+      const rows = await rowsRead(app.db, (db) => createJobList(db).page(filter, { limit: 20, offset: 0 }))
+      t.ok(rows < 30_000, `${rows} rows of ${JSON.stringify(filter)}`)
+    }
     const { body } = await admin('GET /queue/stats')
     t.match(body, {
       names: [
@@ -261,8 +269,8 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       ) await transaction.executeQuery(CompiledQuery.raw(statement))
       for (
         const [condition, index] of [
-          ["task = 'many' and state = 'failed'", 'job_set_aside_of_task'], ["tenant_id = 'acme' and state = 'completed'", 'job_completed_of_tenant'],
-          ["tenant_id = 'globex' and state < 'active'", 'job_waiting_of_tenant']
+          ["task = 'many' and state = 'failed'", 'job_failed_of_task'], ["tenant_id = 'acme' and state = 'completed'", 'job_completed_of_tenant'],
+          ["tenant_id = 'globex' and state = 'created'", 'job_created_of_tenant'], ["task = 'many' and state = 'retry'", 'job_retry_of_task']
         ]
       ) {
         const page = `explain (format json) select id from tenantry_queue.job where ${condition} order by created_on desc, id desc limit 20`

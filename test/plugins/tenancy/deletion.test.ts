@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { type Test, test } from 'tap'
 import type { ConfigInput } from '../../../lib/configuration/index.js'
+import { noActor } from '../../../lib/database/audit.js'
 import { lockTenant } from '../../../lib/database/tenant-lock.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
@@ -466,4 +467,22 @@ insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
   t.equal(await store.read(tenantIdOf('old')), null, 'a token from before the deletion creates no tenant')
   // A server may have looked up the deleted tenant within the last second.
   await until('a new token creates the tenant', async () => (await made({})).status === 200)
+})
+
+test('a deletion does not read the jobs of other tenants', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
+  // Workers look for jobs at the same time.
+  const engine = { provider: 'postgres', postgres: { connectionString } } as const
+  const app = await testServer(t, { queue: { workers: 0 } }, { engine, tenants: ['acme'] })
+  await admin(`insert into tenantry_queue.job (name, data, state, started_on, completed_on)
+    select 'jobs', json_build_object('tenant', 'globex', 'task', 'work', 'data', '{}'::json),
+      (enum_range(null::tenantry_queue.job_state))[case when n % 1000 < 6 then n % 1000 + 1 else 4 end], now(), now() from generate_series(1, 15000) n`)
+  await admin('vacuum analyze tenantry_queue.job')
+  await app.tenants.delete(tenantIdOf('acme'), noActor)
+  // Its sessions report what they have read when they end.
+  await app.close()
+  await until('the sessions have ended', async () =>
+    (await admin("select from pg_stat_activity where datname = current_database() and usename <> 'postgres'")).length === 0)
+  const [row] = await admin("select seq_tup_read as rows from pg_stat_user_tables where relid = 'tenantry_queue.job'::regclass")
+  t.ok(Number(row?.['rows']) < 15_000, `${row?.['rows']} rows`)
 })

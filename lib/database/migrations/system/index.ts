@@ -6,7 +6,7 @@ import { agentDocuments, conversations } from './agent.js'
 import { auditKeptUntil, auditLog, listFilters } from './audit.js'
 import { billing } from './billing.js'
 import { fileDepths, fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
-import { queue, queueLists, queueLosses, queueStates } from './queue.js'
+import { queue, queueEachState, queueLists, queueLosses, queueStates } from './queue.js'
 import { realtime, realtimeBatches, realtimeFailovers, realtimeTimeline } from './realtime.js'
 import { realtimeSizes } from './realtime-sizes.js'
 import { realtimeGates, realtimeOutbox, recordChanges } from './realtime-triggers.js'
@@ -81,5 +81,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtimeFailovers,
   sessionTokenEnds,
   realtimeSizes,
-  webhookLines
+  webhookLines,
+  queueEachState
 ]

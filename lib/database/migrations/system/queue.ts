@@ -107,3 +107,18 @@ export const queueStates = systemMigration('queue_states', [], [
   'drop index tenantry_queue.job_of_tenant',
   'drop index tenantry_queue.job_of_task'
 ])
+
+/**
+ * Indexes of jobs by each state: in an index of several states, a list of a rare one read all jobs of the others. So did the sweep of
+ * completed jobs, since failed ones are kept longer.
+ */
+export const queueEachState = systemMigration('queue_each_state', [], [
+  ...['created', 'retry', 'cancelled', 'failed'].flatMap((state) => [
+    `create index job_${state}_of_tenant on tenantry_queue.job (tenant_id, created_on, id) where state = '${state}'`,
+    `create index job_${state}_of_task on tenantry_queue.job (task, created_on, id) where state = '${state}'`
+  ]),
+  "create index job_done on tenantry_queue.job (completed_on) where state > 'active' and state <> 'failed'",
+  "create index job_given_up on tenantry_queue.job (completed_on) where state = 'failed'",
+  ...['waiting_of_tenant', 'waiting_of_task', 'set_aside_of_tenant', 'set_aside_of_task', 'ended']
+    .map((name) => `drop index tenantry_queue.job_${name}`)
+])
