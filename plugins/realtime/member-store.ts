@@ -1,12 +1,10 @@
 /** The members of rooms, over all processes. A process without a heartbeat for 30 seconds counts as dead, and its members are removed. */
 import { type Kysely, sql } from 'kysely'
+import { countRooms, lives, silence } from '../../lib/database/joined-rooms.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-
-/** The time without a heartbeat after which a process counts as dead. */
-export const silence = sql.lit('30 seconds')
 
 export interface Member {
   readonly id: string
@@ -29,9 +27,6 @@ export type JoinResult =
 
 export type MemberStore = ReturnType<typeof createMemberStore>
 
-const lives =
-  sql`exists (select from tenantry.realtime_instances i where i.id = m.instance_id and i.seen_at > clock_timestamp() - interval ${silence} and i.seen_at < clock_timestamp() + interval ${silence})`
-
 export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, instance: string) {
   return {
     /** Adds the member, or replaces its state. `limitOf`: the number of rooms that a plan allows; null for no limit. */
@@ -43,13 +38,16 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
         >`select plan from tenantry.tenants where id = ${tenant} and status <> 'deleting' for no key update`.execute(transaction)
         if (owner === undefined) return { kind: 'gone' }
         const limit = limitOf(owner.plan)
-        const { rows: [found] } = await sql<{ rooms: number, members: number, present: boolean }>`
-          select (select count(distinct room) from tenantry.realtime_members m where m.tenant_id = ${tenant} and ${lives})::float8 as rooms,
-            (select count(*) from (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and ${lives} limit ${maxMembers}::int) present)::float8 as members,
+        const { rows: [found] } = await sql<{ members: number, present: boolean }>`
+          select (select count(*) from (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and ${lives} limit ${maxMembers}::int) present)::float8 as members,
             exists (select from tenantry.realtime_members m where m.tenant_id = ${tenant} and m.room = ${room} and m.id = ${id}::uuid) as present`
           .execute(transaction)
-        const { rooms = 0, members = 0, present = false } = found ?? {}
-        if (members === 0 && limit !== null && rooms >= limit) return { kind: 'full', plan: owner.plan, needed: rooms + 1 }
+        const { members = 0, present = false } = found ?? {}
+        if (members === 0 && limit !== null) {
+          const { rows: [all] } = await sql<{ rooms: number }>`select ${countRooms(sql`${tenant}`)} as rooms`.execute(transaction)
+          const { rooms = 0 } = all ?? {}
+          if (rooms >= limit) return { kind: 'full', plan: owner.plan, needed: rooms + 1 }
+        }
         if (!present && members >= maxMembers) return { kind: 'crowded' }
         await sql`insert into tenantry.realtime_members (tenant_id, room, id, instance_id, state)
           values (${tenant}, ${room}, ${id}::uuid, ${instance}::uuid, ${textOf(state)}::json)
@@ -105,8 +103,15 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
     /** Removes dead processes and their members. Returns the rooms that lost members. */
     async removeDead (): Promise<Place[]> {
       await sql`delete from tenantry.realtime_instances where seen_at < clock_timestamp() - interval ${silence}`.execute(db)
-      const { rows } = await sql<Place>`with gone as (
-          delete from tenantry.realtime_members m where not exists (select from tenantry.realtime_instances i where i.id = m.instance_id) returning tenant_id, room
+      // From process to process in the index: the members of living ones are not read.
+      const { rows } = await sql<Place>`with recursive present (id) as (
+          (select instance_id from tenantry.realtime_members order by instance_id limit 1)
+          union all
+          select (select instance_id from tenantry.realtime_members where instance_id > present.id order by instance_id limit 1)
+          from present where id is not null
+        ), gone as (
+          delete from tenantry.realtime_members where instance_id = any (array(
+            select id from present where not exists (select from tenantry.realtime_instances i where i.id = present.id))) returning tenant_id, room
         ), old as (
           delete from tenantry.realtime_messages m where at < clock_timestamp() - interval '5 minutes'
         ) select distinct tenant_id as tenant, room from gone`.execute(db)

@@ -6,12 +6,12 @@ import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { createWarned } from '../../lib/cache/warned.js'
 import type { Events } from '../../lib/database/events.js'
+import { silence } from '../../lib/database/joined-rooms.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
-import { silence } from './member-store.js'
 
 const gatherMs = 10 // ms over which events become one batch; also between batches, so that a flood does not occupy the database
 const idlePauseMs = 1000 // ms between reads without a notification

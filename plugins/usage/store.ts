@@ -4,6 +4,7 @@
  */
 import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
+import { countRooms, silence } from '../../lib/database/joined-rooms.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isCreatedAt } from '../../lib/database/tenant-life.js'
@@ -13,7 +14,6 @@ import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 import type { Figures, Freed } from './requests.js'
 
-const silence = sql.lit('30 seconds') // after which an instance counts as gone
 const maxResolved = 1000 // reservations per statement
 const keptDays = 800 // for which figures are kept: two years and the months around them
 
@@ -110,11 +110,6 @@ const reservedStorage = (tenant: Sql): Sql =>
 
 /** A reported sum, at most the largest exact number of JSON. */
 const capped = (amount: Sql): Sql => sql`least(${amount}, ${sql.lit(maxAmount)})::float8`
-
-/** Rooms with members, each once over all instances. */
-const joinedRooms =
-  sql`(select count(distinct m.room) from tenantry.realtime_members m join tenantry.realtime_instances i on i.id = m.instance_id
-  where m.tenant_id = t.id and i.seen_at > clock_timestamp() - interval ${silence})::float8`
 
 const gone =
   sql`not exists (select from tenantry.usage_instances i where i.id = r.instance_id and i.seen_at > clock_timestamp() - interval ${silence})`
@@ -317,7 +312,7 @@ export function createUsageStore (
           ${capped(sql`${summed('storage_bytes', [total])} + ${reservedStorage(sql`t.id`)}`)} as storage,
           ${capped(summed('llm_tokens', days))} as tokens, ${capped(summed('ai_cost', days))} as cost,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
-          ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
+          ${open('connections')} as connections, ${open('rooms')} + ${countRooms(sql`t.id`)} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))
       if (row === undefined) return undefined
       const { plan, storage, secrets, tokens, cost, ...gauges } = row
