@@ -25,6 +25,10 @@ const maxOpen = 100 // batches of a tenant that are not completed
 const maxTries = 4 // of a document, for example while its provider fails; then it has failed
 const pause = 5 // s, at least, after the first try of a document; doubles with each further one
 const keptDays = 7 // after the end of a batch
+const sweptBatches = 200 // per statement: each may have a hundred documents
+
+/** A constant, since an index has these batches only. */
+const isOpen = sql<boolean>`status <> 'completed'`
 
 export interface BatchParts {
   readonly db: Kysely<SystemTables>
@@ -85,7 +89,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
       await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
         const { open } = await transaction.selectFrom(batches).select(sql<number>`count(*)::integer`.as('open'))
-          .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
+          .where('tenant_id', '=', tenant).where(isOpen).executeTakeFirstOrThrow()
         if (open >= maxOpen) {
           throw failure('queueFull', {
             message: `${maxOpen} batches of this tenant are not completed: wait until one of them is completed`,
@@ -166,7 +170,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
 
     async sweep (): Promise<void> {
       const oldest = new Date(now() - keptDays * dayMs)
-      await sweep(db, 'tenantry.agent_batches.sweep', [removal('tenantry.agent_batches', sql`finished_at < ${oldest}`)])
+      await sweep(db, 'tenantry.agent_batches.sweep', [removal('tenantry.agent_batches', sql`finished_at < ${oldest}`, sweptBatches)])
     }
   }
 }

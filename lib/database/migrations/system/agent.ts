@@ -66,6 +66,12 @@ export const agentDocuments = systemMigration('agent_documents', [
 )`
 ])
 
+/** For the count of open batches, and for the sweep of completed ones. */
+export const agentBatchStates = systemMigration('agent_batch_states', [], [
+  "create index agent_batches_open on tenantry.agent_batches (tenant_id) where status <> 'completed'",
+  'create index agent_batches_finished on tenantry.agent_batches (finished_at) where finished_at is not null'
+])
+
 /** Conversations of users with language models. */
 export const conversations = systemMigration('conversations', ['tenantry.conversations', 'tenantry.conversation_messages'], [
   `create table tenantry.conversations (

@@ -2,7 +2,7 @@
  * The migrations of the server's own tables, in order. A released migration never changes. Its number is assigned when it is
  * applied, because the document's tables have migrations in the same sequence; `description` identifies it.
  */
-import { agentDocuments, conversations } from './agent.js'
+import { agentBatchStates, agentDocuments, conversations } from './agent.js'
 import { auditKeptUntil, auditLog, listFilters } from './audit.js'
 import { billing } from './billing.js'
 import { fileDepths, fileOrigins, fileParts, files, fileScans, fileTransforms, fileUploadEnds } from './files.js'
@@ -82,5 +82,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   sessionTokenEnds,
   realtimeSizes,
   webhookLines,
-  queueEachState
+  queueEachState,
+  agentBatchStates
 ]
