@@ -9,6 +9,9 @@ type Row = Selectable<SystemTables['tenantry.users']>
 
 const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
 
+// Constants, here and in `list`: indexes have only such users (lib/database/migrations/system/users.ts).
+const isAdministrator = sql<boolean>`role = 'admin' and status = 'active'`
+
 /** Empty for the platform. */
 export type UserId = Pick<User, 'tenant' | 'id'>
 
@@ -88,7 +91,7 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
     /** A page of the tenant's users by address, and the total. */
     async list (tenant: Owner, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
       const found = dbFor(tenant).selectFrom('tenantry.users').where('tenant_id', '=', tenant)
-        .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
+        .$if(status !== undefined, (query) => query.where(sql<boolean>`status = ${sql.lit(status)}`))
         .$if(search !== undefined, (query) => query.where(sql<boolean>`position(${(search ?? '').toLowerCase()} in email) > 0`))
       const rows = await found.select(columns).orderBy('email').limit(limit).offset(offset).execute()
       const { total } = await found.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
@@ -116,8 +119,8 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
 
     /** Whether the tenant has another administrator who can log in. */
     async hasOtherAdministrator (writer: SystemTransaction, { tenant, id }: UserId): Promise<boolean> {
-      return await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('role', '=', 'admin')
-        .where('status', '=', 'active').where('id', '!=', id).limit(1).executeTakeFirst() !== undefined
+      return await writer.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where(isAdministrator)
+        .where('id', '!=', id).limit(1).executeTakeFirst() !== undefined
     }
   }
 }

@@ -16,7 +16,7 @@ import { systemTables } from './system-tables.js'
 import { resourceLimits, tenantConfigs, tenantRbac, tenants } from './tenants.js'
 import { requestStats, usage, usageNotices, usageRequests } from './usage.js'
 import {
-  apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, sessionTokenEnds, userLinks, userMfa, users,
+  apiKeyRotators, apiKeys, attempts, refreshTokens, revocations, sessionTokenEnds, userFilters, userLinks, userMfa, users,
   usersEmailVerified
 } from './users.js'
 import { idempotencyKeys, webhookDepths, webhookLines, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
@@ -83,5 +83,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtimeSizes,
   webhookLines,
   queueEachState,
-  agentBatchStates
+  agentBatchStates,
+  userFilters
 ]

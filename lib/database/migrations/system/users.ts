@@ -55,6 +55,12 @@ export const users = systemMigration('users', ['tenantry.users'], [
 )`
 ])
 
+/** For the few users of a tenant that are disabled, and its administrators. */
+export const userFilters = systemMigration('user_filters', [], [
+  "create index users_disabled on tenantry.users (tenant_id, email) where status = 'disabled'",
+  "create index users_administrators on tenantry.users (tenant_id, id) where role = 'admin' and status = 'active'"
+])
+
 /** Second factors of users. */
 export const userMfa = systemMigration('user_mfa', ['tenantry.user_mfa'], [
   // The empty tenant is the platform.
