@@ -27,7 +27,7 @@ const UserId = Type.String({
 const Role = Type.String({
   maxLength: 256,
   description:
-    "The role of the user. Only administrators and holders of `limits:write` can send it. Default: for the caller, the role of the token; for a user with a password, the user's role. For other users it is required if limits depend on roles."
+    "The role of the user. Only administrators and holders of `limits:write` can send it. Default: for the caller, the role of the token; for a user with a password, the user's role. For other users the limits of all roles apply."
 })
 const Tier = Type.String({
   maxLength: 256,
@@ -145,11 +145,8 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
     }
     const known = await users()?.find(tenant, userId)
     const role = named ?? known?.role
-    if (role === undefined && await service.needsRole(tenant, 'resource' in given ? given : undefined)) {
-      throw invalidInput(`${part}/role`, 'is required: limits depend on the role of the user, which this server does not know', 'required')
-    }
     // The given id may have capital letters.
-    return { tenant, id: known?.id ?? userId, role, tier }
+    return { tenant, id: known?.id ?? userId, role, tier, anyRole: role === undefined }
   }
 }
 

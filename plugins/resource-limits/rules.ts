@@ -59,13 +59,17 @@ export type Rule = Static<typeof Rule>
 /** A tenant's user, as the rules need it. */
 export interface LimitedUser extends ModelUser {
   readonly tenant: string
+  /** The role is not known: the rules of all roles apply. Default: the user has `role`, or none. */
+  readonly anyRole?: boolean
 }
+
+type RoleOfUser = Pick<LimitedUser, 'role' | 'anyRole'>
 
 /** The rules of a tenant; deeply frozen, since requests share them. */
 export interface RuleSet {
   readonly all: readonly Rule[]
-  /** The rules for users of this role, at most one for each period. */
-  matching(resource: string, metric: string, role: string | undefined): readonly Rule[]
+  /** The rules that apply to the user: at most one for each period, if the role is known. */
+  matching(resource: string, metric: string, user: RoleOfUser): readonly Rule[]
 }
 
 const none: readonly Rule[] = Object.freeze([])
@@ -81,10 +85,10 @@ export function createRuleSet (rules: readonly Rule[]): RuleSet {
   }
   return {
     all,
-    matching (resource, metric, role) {
+    matching (resource, metric, user) {
       const found = byUse.get(keyOf(resource, metric))
       if (found === undefined) return none
-      return found.every((rule) => isFor(rule, role)) ? found : found.filter((rule) => isFor(rule, role))
+      return found.every((rule) => isFor(rule, user)) ? found : found.filter((rule) => isFor(rule, user))
     }
   }
 }
@@ -94,8 +98,8 @@ function keyOf (resource: string, metric: string): string {
   return `${resource} ${metric}`
 }
 
-export function isFor ({ conditions }: Rule, role: string | undefined): boolean {
-  return conditions?.roles === undefined || (role !== undefined && conditions.roles.includes(role))
+export function isFor ({ conditions }: Rule, { role, anyRole = false }: RoleOfUser): boolean {
+  return conditions?.roles === undefined || anyRole || (role !== undefined && conditions.roles.includes(role))
 }
 
 /** The limit of a user of the tier; `unlimited` without one. */

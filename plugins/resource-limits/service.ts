@@ -13,6 +13,7 @@ import { percentageOf, unlimited } from '../../lib/plans/plans.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
+import type { Period } from './periods.js'
 import { createRuleSet, isFor, type LimitedUser, limitOf, refuseContradictions, type Rule, type RuleSet } from './rules.js'
 import { type Counting, createLimitStore, type RefusedCount } from './store.js'
 import {
@@ -59,8 +60,6 @@ export interface ResourceLimits {
   track(user: LimitedUser, use: Use, claim?: IdempotencyClaim): Promise<CheckResult>
   /** For each rule that applies to the user, in the order of the rules. */
   usage(user: LimitedUser): Promise<UsageEntry[]>
-  /** Whether rules depend on a user's role: those of the resource and metric, or all if they are omitted. */
-  needsRole(tenant: string, of?: Pick<Use, 'resource' | 'metric'>): Promise<boolean>
   rules(tenant: string): Promise<readonly Rule[]>
   /**
    * Replaces all rules; every server applies them within a second. Default actor: the server itself. Throws `validationFailed`
@@ -137,8 +136,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
   }
 
   async function takeBy (rules: readonly Rule[], user: LimitedUser, { resource, metric, amount }: Use): Promise<Taken> {
-    const caps = new Map(rules.map((rule) => [rule.period, capOf(limitOf(rule, user.tier))]))
-    const counting = { user, resource, metric, amount, caps, at: now() }
+    const counting = { user, resource, metric, amount, caps: capsOf(rules, user), at: now() }
     const counted = await count(counting, rules)
     return counted === null ? nothing : takenOf(counting, counted)
   }
@@ -164,7 +162,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
       if (user === null) return nothing
       const takeUnder = (rules: RuleSet): Taken | Promise<Taken> => {
         checkAmount(use.amount)
-        const matching = rules.matching(use.resource, use.metric, user.role)
+        const matching = rules.matching(use.resource, use.metric, user)
         return matching.length === 0 ? nothing : takeBy(matching, user, use)
       }
       return whenKnown(known.get(tenantRef(user.tenant)), ({ rules }) => takeUnder(rules))
@@ -172,7 +170,7 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
 
     async check (user, { resource, metric, amount }) {
       checkAmount(amount)
-      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
+      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user)
       if (rules.length === 0) return noLimit
       const found = await store.read(user, resource, metric)
       return resultOf(strictest(verdictsOf(rules, user, found?.slots ?? noSlots, amount, now())))
@@ -180,16 +178,17 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
 
     async track (user, { resource, metric, amount }, claim) {
       checkAmount(amount)
-      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
+      const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user)
       if (rules.length === 0) return noLimit
       const at = now()
-      const caps = new Map(rules.map((rule) => [rule.period, blocks(rule) ? capOf(limitOf(rule, user.tier)) : Number.MAX_SAFE_INTEGER]))
-      const counted = await count({ user, resource, metric, amount, caps, at }, rules.filter(blocks), claim)
+      const blocking = rules.filter(blocks)
+      const caps = new Map([...rules.map(({ period }) => [period, Number.MAX_SAFE_INTEGER] as const), ...capsOf(blocking, user)])
+      const counted = await count({ user, resource, metric, amount, caps, at }, blocking, claim)
       return counted === null ? noLimit : resultOf(strictest(verdictsOf(rules, user, counted, 0, at)))
     },
 
     async usage (user) {
-      const rules = (await rulesOf(tenantRef(user.tenant))).all.filter((rule) => isFor(rule, user.role))
+      const rules = (await rulesOf(tenantRef(user.tenant))).all.filter((rule) => isFor(rule, user))
       if (rules.length === 0) return []
       const at = now()
       const used = new Map((await store.used(user)).map(({ resource, metric, slots }) => [`${resource} ${metric}`, slots]))
@@ -199,13 +198,6 @@ export function createResourceLimits (app: FastifyInstance, maxCounters: number,
         const current = usedAt((used.get(`${resource} ${metric}`) ?? noSlots)[period], period, at)
         return { resource, metric, period, current, limit, percentage: percentageOf(current, limit), scope: 'user' }
       })
-    },
-
-    async needsRole (tenant: Owner, of) {
-      const { all } = await rulesOf(tenant)
-      return all.some(({ conditions, resource, metric }) =>
-        conditions?.roles !== undefined && (of === undefined || (of.resource === resource && of.metric === metric))
-      )
     },
 
     rules: (tenant: Owner) => store.rules(tenant, engine.kyselyFor(tenant)),
@@ -238,9 +230,15 @@ function blocks ({ gateAction = 'block' }: Rule): boolean {
   return gateAction === 'block'
 }
 
-/** The maximum amount of a period under a limit. */
-function capOf (limit: number): number {
-  return limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
+/** The maximum amount of each period under the rules. */
+function capsOf (rules: readonly Rule[], { tier }: LimitedUser): Map<Period, number> {
+  const caps = new Map<Period, number>()
+  for (const rule of rules) {
+    const limit = limitOf(rule, tier)
+    const cap = limit === unlimited ? Number.MAX_SAFE_INTEGER : limit
+    caps.set(rule.period, Math.min(cap, caps.get(rule.period) ?? cap))
+  }
+  return caps
 }
 
 /** Refused, not admitted: usage must never exceed a limit. */

@@ -17,12 +17,6 @@ test('a limit for a role applies if an administrator names a user without a role
     200
   )
 
-  for (const action of ['check', 'track']) {
-    const unknown = await acme(`POST /tenant/limits/resources/${action}`, use('u1'))
-    refused(t, unknown, 400, 'VALIDATION_FAILED', action)
-    t.match(unknown.body, { details: [{ path: '/body/role', message: /is required/ }] })
-  }
-  t.match(await acme('GET /tenant/limits/resources/usage?userId=u1'), { status: 400, body: { details: [{ path: '/query/role' }] } })
   refused(t, await acme('POST /tenant/limits/resources/track', use('u1', { role: 'user' })), 402, 'RESOURCE_LIMIT')
   t.match(await acme('POST /tenant/limits/resources/track', use('u1', { role: 'editor' })), { status: 200, body: { allowed: true } })
   t.match(await acme('POST /tenant/limits/resources/check', use('u1', { resource: 'files', amount: 1 })), {
@@ -36,6 +30,31 @@ test('a limit for a role applies if an administrator names a user without a role
   t.match((await acme(`GET /tenant/limits/resources/usage?userId=${id}`)).body, [{ resource: 'credits', current: 0 }, {
     resource: 'files'
   }])
+})
+
+test('the limits of all roles apply to a user whose role is not known', async (t) => {
+  const app = await testServer(t, {}, { tenants: ['acme'] })
+  const admin = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
+  const rule = (limit: number, role: string, more: object = {}) =>
+    ({ resource: 'credits', metric: 'count', period: 'month', limit, gateAction: 'block', conditions: { roles: [role] }, ...more })
+  const rules = [rule(10, 'guest'), rule(1000, 'user'), rule(2, 'trial', { gateAction: 'upgrade' })]
+  t.equal((await admin('PUT /tenant/limits/resources', { body: rules })).status, 200)
+  const ask = (action: string, amount: number, more: object = {}) =>
+    admin(`POST /tenant/limits/resources/${action}`, { body: { userId: 'u1', resource: 'credits', metric: 'count', amount, ...more } })
+
+  t.match(await ask('check', 2), { status: 200, body: { allowed: true, gateAction: 'upgrade', usage: { current: 0, limit: 2 } } })
+  refused(t, await ask('track', 11), 402, 'RESOURCE_LIMIT', 'more than the least of the blocking limits')
+  t.match(await ask('track', 10), { status: 200, body: { allowed: false, gateAction: 'upgrade', usage: { current: 10, limit: 2 } } })
+  t.match(await ask('check', 1), { status: 200, body: { allowed: false, gateAction: 'upgrade', usage: { current: 10, limit: 2 } } })
+  t.match(await admin('GET /tenant/limits/resources/usage?userId=u1'), {
+    status: 200,
+    body: [{ current: 10, limit: 10, scope: 'user' }, { current: 10, limit: 1000 }, { current: 10, limit: 2 }]
+  })
+  t.match(await ask('track', 990, { role: 'user' }), { status: 200, body: { allowed: true, usage: { current: 1000, limit: 1000 } } })
+
+  const { key } = (await admin('POST /tenant/api-keys', { body: { name: 'k' } })).body
+  const program = caller(t, app, { headers: { 'x-api-key': String(key) } })
+  t.same((await program('GET /tenant/limits/resources/usage')).body, [], 'an API key has no role')
 })
 
 test('the usage of a user counts for any spelling of its id', async (t) => {
