@@ -55,7 +55,9 @@ export const TenantCache = ClosedObject({
   ttl: Optional.Number(
     "The default time for which a response is cached. Default: the platform's.",
     { exclusiveMinimum: 0, maximum: 31_536_000, unit: 's' }
-  )
+  ),
+  maxSize: Optional.Integer('Not used: the platform limits the size of its store.', { minimum: 1 }),
+  maxMemoryMB: Optional.Number('Not used, like `maxSize`.', { exclusiveMinimum: 0, unit: 'MB' })
 }, { description: "The cache of responses, for routes with `cache`. Default: the platform's." })
 
 export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {

@@ -11,7 +11,7 @@ t.test('a document is returned with its defaults, and reads the same when it is 
     {
       routes: [route],
       rateLimit: { enabled: true, perEndpoint: { 'GET /notes': { max: 5 }, '/notes': {} } },
-      cache: { enabled: false, ttl: 3 }
+      cache: { enabled: false, provider: 'memory', ttl: 3, maxSize: 10, maxMemoryMB: 0.5 }
     },
     {
       rateLimit: { enabled: false, default: { max: 7 } },
