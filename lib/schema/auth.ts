@@ -4,7 +4,7 @@ import { ClosedObject, type Filled, Optional } from './annotations.js'
 
 export const Mfa = ClosedObject({
   enabled: Optional.Boolean(
-    'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL this requires SECRETS_MASTER_KEY. Without the key, the server does not start if this is true, or if it is not set and a user has a second factor; otherwise second factors are off.'
+    'Allows users to protect their logins with one-time passwords. On PostgreSQL this requires SECRETS_MASTER_KEY. Without the key, the server does not start if this is true, or if it is not set and a user has a second factor; otherwise second factors are off. Default: true if there is a section `jwt` or the setting JWT_SECRET.'
   ),
   issuer: Optional.String(
     'The name that authenticator apps display. Default: `plugins.openapi.title`, `name` of the document, or `API`.',

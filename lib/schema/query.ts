@@ -95,7 +95,7 @@ export const Query = ClosedObject({
   filters: Type.Optional(Filters),
   embeds: Optional.Map('Filters, order and limit of the tables that `select` embeds, by the names of their members.', Embed),
   data: Optional.Unknown(
-    'The values to write, by column. Default: the validated body. A member without a value is omitted.',
+    'The values to write, by column. A member without a value is omitted. Default: the validated body.',
     { text: 'request' }
   ),
   select: Optional.String(

@@ -38,7 +38,7 @@ export const Jwt = ClosedObject({
     'The only accepted algorithm. Default: HS256 with `secret`, otherwise the algorithm of `publicKey`.',
     ['HS256', 'RS256', 'ES256']
   )
-}, { description: 'The keys of tokens. Without this section, routes cannot require a token.' })
+}, { description: 'The keys of tokens. Without this section and without the setting JWT_SECRET, routes cannot require a token.' })
 export type Jwt = Filled<Static<typeof Jwt>, 'expiresIn' | 'algorithm'>
 
 /** Algorithms of external tokens (RFC 7518, RFC 8037): never a shared secret. */
