@@ -1,4 +1,5 @@
 /** `GET /realtime/events`: the messages of the websocket as server-sent events. */
+import { Socket } from 'node:net'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
@@ -118,8 +119,8 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
       hasBegun = true
       resume()
       reply.hijack()
-      raw.socket?.setTimeout(0)
-      raw.socket?.setNoDelay(true)
+      // `app.inject` has a stream in its place.
+      if (raw.socket instanceof Socket) raw.socket.setTimeout(0).setNoDelay(true)
       raw.on('close', end)
       raw.writeHead(200, {
         ...reply.getHeaders() as Record<string, string>,

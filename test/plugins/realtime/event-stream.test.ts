@@ -130,6 +130,20 @@ test('a stream that nginx ends before its first change continues with the change
   await next.cancel()
 })
 
+test('app.inject reads a stream', async (t) => {
+  const { app, ask } = await open(t)
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  const response = await app.inject({ method: 'GET', url: '/realtime/events?watch=notes', headers, payloadAsStream: true })
+  t.match(response.headers, { 'content-type': 'text/event-stream; charset=utf-8' })
+  await ask('acme')('POST /notes', { body: { title: 'injected' } })
+  let text = ''
+  for await (const chunk of response.stream()) {
+    text += String(chunk)
+    if (text.includes('injected')) break
+  }
+  t.match(text, /^event: ready\n[^]*event: change\nid: \d+\ndata: .*injected/)
+})
+
 test('a row whose JSON has line breaks is one event', async (t) => {
   const { app, origin } = await open(t, {
     tables: { ...document.tables, drafts: { tenantScoped: true, columns: { id, content: { type: 'json' } } } },
