@@ -71,7 +71,7 @@ export function eventStream (group: FastifyGroup, { core, unsent, identityOf }: 
     stream.onEnd(() => core.close(client))
     try {
       for (const name of room) await core.join(client, name, null)
-      stream.replaying = requests.length
+      stream.begins(requests.length)
       for (const each of requests) await core.watch(client, each, stream.replayed)
     } catch (error) {
       core.close(client)
@@ -93,6 +93,11 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
   const early: string[] = []
   let earlyBytes = 0
   let start = Infinity
+  /** The last id of an event. */
+  let last = 0
+  /** Watches that still replay. */
+  let replaying = 0
+  let hasOneWatch = false
   let hasBegun = false
   let isEnded = false
   let isGathering = false
@@ -105,11 +110,13 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
   let timer: NodeJS.Timeout | undefined
 
   const stream = {
-    /** Watches that still replay. Until they are live, an event has no id: a client that resumed from it would miss their changes. */
-    replaying: 0,
+    begins (watches: number) {
+      replaying = watches
+      hasOneWatch = watches === 1
+    },
     /** From then on the client can resume, also before the first change. Every watch has all changes after the earliest `ack`. */
     replayed () {
-      if (--stream.replaying === 0) write(`id: ${start}\n\n`)
+      if (--replaying === 0) write(`id: ${Math.max(start, last)}\n\n`)
     },
     onEnd (listener: () => void) {
       ended = listener
@@ -136,8 +143,10 @@ function createStream (request: FastifyRequest, reply: FastifyReply, share: Conn
     outlet: {
       send (text, type, position) {
         if (type === 'ack' && position !== undefined) start = Math.min(start, position)
-        const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
-        write(`event: ${type}\n${id}${eventData(text)}`)
+        // While one of several watches replays, a client that resumed from this event would miss changes of that watch.
+        const hasId = position !== undefined && (replaying === 0 || (hasOneWatch && type === 'change'))
+        if (hasId) last = position
+        write(`event: ${type}\n${hasId ? `id: ${position}\n` : ''}${eventData(text)}`)
       },
       get isBehind () {
         return unsent() > littleUnsentBytes

@@ -130,6 +130,26 @@ test('a stream that nginx ends before its first change continues with the change
   await next.cancel()
 })
 
+test('an earlier change has its position as id, unless a client that resumed from it could miss changes of another watch', async (t) => {
+  const { origin, connect: join, ask } = await open(t)
+  const first = await join('acme')
+  const { position } = await first.ask({ type: 'watch', table: 'notes' })
+  for (const title of ['one', 'two', 'three']) {
+    await ask('acme')('POST /notes', { body: { title } })
+    await first.change()
+  }
+  const headers = { ...bearer({ sub: 'bob', tenant_id: 'acme' }), 'last-event-id': String(position) }
+  for (const [query, count] of [['watch=notes', 3], ['watch=notes&watch=notes', 6]] as const) {
+    const { cancel, until } = await stream(origin, query, headers)
+    // The position at which all watches are live.
+    const earlier = (await until('\n\nid: ')).split('\n\nid: ')[0] ?? ''
+    const changes = [...earlier.matchAll(/event: change\n(?:id: (\d+)\n)?data: .*"position":(\d+)}$/gm)]
+    t.equal(changes.length, count, query)
+    for (const [, given, own] of changes) t.equal(given, count === 3 ? own : undefined, query)
+    await cancel()
+  }
+})
+
 test('app.inject reads a stream', async (t) => {
   const { app, ask } = await open(t)
   const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
