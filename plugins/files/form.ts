@@ -8,7 +8,7 @@ import { renew } from '../auth/renewal.js'
 import { requiredTenant } from '../tenancy/required.js'
 import { watchForm } from './body.js'
 import { formLimits } from './buckets.js'
-import { describe, type UploadFields } from './input.js'
+import { describe, publicOf, type UploadFields } from './input.js'
 import type { Form } from './multipart.js'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
@@ -129,7 +129,5 @@ function take (fields: Fields, { fieldname, value, mimetype, fieldnameTruncated,
 }
 
 function uploadFieldsOf ({ public: isPublic, ...fields }: Fields): Omit<UploadFields, 'name'> {
-  if (isPublic === undefined) return fields
-  if (isPublic !== 'true' && isPublic !== 'false') throw invalidInput('/body/public', 'must be true or false', 'type')
-  return { ...fields, public: isPublic === 'true' }
+  return { ...fields, public: publicOf(isPublic) }
 }

@@ -50,6 +50,12 @@ export function describe (
   }
 }
 
+/** The field `public`. Throws `validationFailed` for other texts than `true` and `false`. */
+export function publicOf (text: string | undefined): boolean | undefined {
+  if (text !== undefined && text !== 'true' && text !== 'false') throw invalidInput('/body/public', 'must be true or false', 'type')
+  return text === undefined ? undefined : text === 'true'
+}
+
 /** Without folders, and in NFC, so that equal names have equal forms. */
 function nameOf (path: string | null | undefined, field: string): string {
   const name = path?.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1) ?? ''

@@ -12,7 +12,7 @@ import { renew } from '../auth/renewal.js'
 import { errorResponses } from '../conventions/index.js'
 import { requiredTenant } from '../tenancy/required.js'
 import { untilFailure } from './body.js'
-import { describe } from './input.js'
+import { describe, publicOf } from './input.js'
 import type { ResumableCall } from './resumable.js'
 import type { FilesService } from './service.js'
 import { uploaderOf } from './uploads.js'
@@ -94,9 +94,9 @@ export function resumableRoutes (app: FastifyGroup, { buckets, reading, resumabl
       id,
       path: `${prefix}/files/resumable/${id}`,
       renew: () => renew(request, reply),
-      async describe ({ filename: name, bucket, entityType, entityId, public: given = null }) {
-        const isPublic = given === null ? undefined : given === 'true'
-        const described = describe({ name, bucket, entityType, entityId, public: isPublic }, buckets)
+      async describe ({ filename: name, bucket, entityType, entityId, public: isPublic }) {
+        const fields = { name, bucket, entityType, entityId, public: publicOf(isPublic ?? undefined) }
+        const described = describe(fields, buckets, '/body/filename')
         await requirePermissions(request, described.bucket.permissions)
         return described
       }

@@ -57,7 +57,8 @@ export async function signedUploadRoutes (group: FastifyGroup, { buckets, readin
     }
   }, async (request, reply) => {
     const { contentType, size, metadata, ...details } = request.body
-    const described = describe({ ...details, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }, buckets)
+    const fields = { ...details, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }
+    const described = describe(fields, buckets, '/body/name')
     await requirePermissions(request, described.bucket.permissions)
     const announced = await signed.announce(requiredTenant(request), described, { contentType, size }, uploaderOf(request))
     return reply.code(201).send(announced)

@@ -333,6 +333,19 @@ test('a type that no header can have is refused for a resumable upload', async (
   t.same(await rows(app), {})
 })
 
+test('a wrong value in Upload-Metadata is refused with its name', async (t) => {
+  const { as, app } = await open(t)
+  for (const [metadata, detail] of [
+    [{ filetype: 'text/plain' }, { path: '/body/filename', message: 'must have a file name', keyword: 'required' }],
+    [{ filename: 'a.txt', public: 'yes' }, { path: '/body/public', message: 'must be true or false', keyword: 'type' }]
+  ] as const) {
+    const response = await announce(as('acme'), 5, metadata)
+    refused(t, response, 400, 'VALIDATION_FAILED')
+    t.same(response.body.details, [detail])
+  }
+  t.same(await rows(app), {})
+})
+
 test('a resumable upload has a limited number of parts', async (t) => {
   const { app, as } = await open(t)
   const ada = as('acme')

@@ -25,6 +25,15 @@ const json = { 'content-type': 'application/json' }
 const announce = (user: User, body: object) =>
   user.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5, ...body }) })
 
+test('a name that no file can have is refused as the name of the announcement', async (t) => {
+  const { as } = await open(t)
+  for (const [name, keyword] of [['..', 'required'], ['a\0b', 'pattern'], ['a/'.repeat(9), 'required']] as const) {
+    const response = await announce(as('acme'), { name })
+    refused(t, response, 400, 'VALIDATION_FAILED')
+    t.match(response.body.details, [{ path: '/body/name', keyword }])
+  }
+})
+
 test('a signed URL opens only its file until its expiry, on every instance', async (t) => {
   const pass = movableClock(t)
   const folder = t.testdir()
