@@ -63,7 +63,7 @@ export function createLmdbItems (
     return number
   }
 
-  /** Whether it existed. */
+  /** Whether it existed, and had not expired. */
   function drop (tenant: string, id: string): boolean {
     const head = heads.get([tenant, id])
     if (head === undefined) return false
@@ -71,7 +71,7 @@ export function createLmdbItems (
     values.remove([tenant, id])
     unplace(tenant, head)
     add(tenant, -1, -head[3])
-    return true
+    return head[1] > now()
   }
 
   /** Removes expired items; returns their number. */

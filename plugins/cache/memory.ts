@@ -148,7 +148,12 @@ export function createMemoryCache ({ warn, now, ...bounds }: MemoryCacheOptions 
       shared.clear()
       floor = writes
     },
-    delete: (tenant, key) => items.delete(idOf(tenant, key)),
+    delete (tenant, key) {
+      const id = idOf(tenant, key)
+      const isThere = items.has(id)
+      items.delete(id)
+      return isThere
+    },
     clear (tenant) {
       writes++
       const share = shares.get(tenant)

@@ -57,6 +57,13 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats('acme'), { items: 0 })
   })
 
+  test('an expired value cannot be deleted any more', async (t, { store, pass }) => {
+    await store.set('acme', 'k', 'v', 500)
+    await pass(600)
+    t.equal(await store.delete('acme', 'k'), false)
+    t.match(await store.stats('acme'), { items: 0 })
+  })
+
   test('setting a key again replaces value and expiry', async (t, { store, pass }) => {
     await store.set('acme', 'k', 'old', 500)
     await store.set('acme', 'k', 'new', long)
