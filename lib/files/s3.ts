@@ -11,6 +11,7 @@ import { storedBytes } from './stored-bytes.js'
 import { createUploadPlaces, inBlocks, takePlace } from './upload-memory.js'
 
 const partSize = 5_242_880 // bytes per part of an upload, the minimum of S3. An upload has at most 10,000
+const largestRequest = 5 * 1024 ** 3 // bytes that one request can upload or copy
 const smallSize = 262_144 // bytes of an upload that needs no place
 const connectionTimeout = 5_000 // ms
 const silentMs = 30_000 // without a byte
@@ -164,6 +165,8 @@ export async function createS3Store (
         })
         return { method, url: await getSignedUrl(client, command, { expiresIn: seconds }), headers: {} }
       }
+      // The server sends a larger object in parts.
+      if (signing.size > largestRequest) return null
       const headers = { 'content-type': contentType, 'content-length': String(signing.size) }
       const command = new s3.PutObjectCommand({ ...at(key), ContentType: contentType, ContentLength: signing.size })
       return {

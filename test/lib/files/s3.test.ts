@@ -48,6 +48,15 @@ test('a download whose connection is lost is a 503, before its first byte and la
   }
 })
 
+test('an upload that is too large for one request is not signed', async (t) => {
+  const store = await createS3Store(await startS3Server(t))
+  t.teardown(() => store.close())
+  const sign = (size: number) => store.sign(key('a'), { method: 'PUT', seconds: 60, contentType: text, size })
+  const largest = 5 * 1024 ** 3
+  t.match(await sign(largest), { method: 'PUT', headers: { 'content-length': String(largest) } })
+  t.equal(await sign(largest + 1), null)
+})
+
 /** A stream that has sent its bytes, and ends when the gate opens. */
 function heldAfter (bytes: number, opened: Promise<void>, reached: () => void): Readable {
   return Readable.from((async function * () {
