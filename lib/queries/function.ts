@@ -60,9 +60,10 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
       suggestion: nearest(name, catalogue.functions?.keys() ?? [])
     }
   }
-  const fitting = named.filter((each) => fits(each, declared))
+  const plain = (type: string) => withoutSchema(type, catalogue.schema)
+  const fitting = named.filter((each) => fits(each, declared, plain))
   const [found] = fitting
-  if (found === undefined) return mismatch(name, declared, named)
+  if (found === undefined) return mismatch(name, declared, named, plain)
   if (fitting.length > 1) {
     return {
       at: ['arguments'],
@@ -70,7 +71,7 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
     }
   }
   if (found.refused !== null) return { at: [], reason: `${signature(found)} cannot be called: ${found.refused}` }
-  if (declared.returns !== undefined && normal(declared.returns) !== normal(found.returns)) {
+  if (declared.returns !== undefined && normal(plain(declared.returns)) !== normal(plain(found.returns))) {
     return { at: ['returns'], reason: `${signature(found)} returns ${found.returns} in the database: write this type in \`returns\`` }
   }
   const missing = (declared.tables ?? []).findIndex((table) => !catalogue.tables.has(table))
@@ -101,15 +102,31 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
   }
 }
 
-function fits ({ arguments: known }: DatabaseFunction, { arguments: declared = {}, tenantArgument }: SqlFunction): boolean {
+type Plain = (type: string) => string
+
+/** The text of a type without the name of the schema. PostgreSQL prints it for types that are not in the role's `search_path`. */
+function withoutSchema (type: string, schema: string): string {
+  return type.replaceAll(new RegExp(`(?<![\\w".$])("?)${schema}\\1\\.`, 'g'), '')
+}
+
+function fits (
+  { arguments: known }: DatabaseFunction,
+  { arguments: declared = {}, tenantArgument }: SqlFunction,
+  plain: Plain
+): boolean {
   const names = [...Object.keys(declared), ...tenantArgument === undefined ? [] : [tenantArgument]]
   return names.every((name) => known.some((argument) => argument.name === name)) && known.every(({ name, type, hasDefault }) => {
     if (name === tenantArgument) return !Object.hasOwn(declared, name) && (type === 'text' || type === 'character varying')
-    return Object.hasOwn(declared, name) ? typeOf(declared[name]!) === type : hasDefault
+    return Object.hasOwn(declared, name) ? typeOf(plain(declared[name]!)) === plain(type) : hasDefault
   })
 }
 
-function mismatch (name: string, { arguments: declared = {}, tenantArgument }: SqlFunction, named: readonly DatabaseFunction[]): Fault {
+function mismatch (
+  name: string,
+  { arguments: declared = {}, tenantArgument }: SqlFunction,
+  named: readonly DatabaseFunction[],
+  plain: Plain
+): Fault {
   const known = `the database has ${named.map(signature).join(', ')}`
   const [only] = named
   if (only !== undefined && named.length === 1) {
@@ -125,7 +142,9 @@ function mismatch (name: string, { arguments: declared = {}, tenantArgument }: S
           suggestion: nearest(argument, only.arguments.map((each) => each.name))
         }
       }
-      if (found.type !== typeOf(type)) return { at: ['arguments', argument], reason: `the argument has the type ${found.type}: ${known}` }
+      if (plain(found.type) !== typeOf(plain(type))) {
+        return { at: ['arguments', argument], reason: `the argument has the type ${found.type}: ${known}` }
+      }
     }
     const tenant = only.arguments.find((each) => each.name === tenantArgument)
     if (tenantArgument !== undefined && tenant === undefined) {
