@@ -42,7 +42,9 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
         if (other !== null) other.count++
       }
       const { count, resetAt } = window
-      return { admitted, now, count, resetAt, secondCount: other?.count ?? 0, secondResetAt: other?.resetAt ?? 0, store }
+      const result = { admitted, now, count, resetAt, secondCount: other?.count ?? 0, secondResetAt: other?.resetAt ?? 0, store }
+      if (!admitted) for (const each of [window, other]) if (each !== null) endUnused(each, now)
+      return result
     },
     refund (kind, client, limit, resetAt) {
       const { owner, bucket } = limit
@@ -95,6 +97,11 @@ function begin (window: Window, windowMs: number, now: number): void {
   window.count = 0
   window.begunAt = now
   window.resetAt = now + windowMs
+}
+
+/** A refused request begins no window. */
+function endUnused (window: Window, now: number): void {
+  if (window.count === 0 && window.begunAt === now) window.resetAt = 0
 }
 
 /** Not before its begin either: the clock was set back. */

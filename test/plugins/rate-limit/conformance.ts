@@ -3,6 +3,7 @@ import type { Test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
 import type { ClientKind, LimitResult, RateLimitStore } from '../../../plugins/rate-limit/store.js'
+import { until } from '../../helpers/until.js'
 
 const general = createLimit({ max: 1000, windowMs: 60_000 }, '')
 const endpoint = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
@@ -44,6 +45,16 @@ export async function conformance (t: Test, open: (t: Test) => Promise<RateLimit
     t.match(refused, { admitted: false, count: 1, secondCount: 2 })
     t.ok(refused.secondResetAt > refused.now && refused.secondResetAt <= refused.now + 60_000)
     t.match(await take(store, 'tenant', 'acme', general), { admitted: true, count: 2, secondCount: 0 })
+  })
+
+  await t.test('a request that one limit refuses begins no window of the other', async (t) => {
+    const store = await open(t)
+    for (let count = 1; count <= 2; count++) await take(store, 'tenant', 'acme', plan)
+    const refused = await take(store, 'tenant', 'acme', endpoint, plan)
+    t.match(refused, { admitted: false, count: 0, resetAt: refused.now + 60_000 })
+    await until('the next millisecond', () => Date.now() > refused.now)
+    const admitted = await take(store, 'tenant', 'acme', endpoint)
+    t.match(admitted, { admitted: true, count: 1, resetAt: admitted.now + 60_000 })
   })
 
   await t.test('a limit of 0 admits nothing', async (t) => {
