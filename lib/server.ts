@@ -15,6 +15,7 @@ import { checkHeaders, headerOptions, limitPipelining, passAllHeaders, requestId
 import { loggerOptions, RequestLog } from './log/request-log.js'
 import { type Group, group, sortPlugins } from './plugin/group.js'
 import { serverOptions } from './plugin/lifecycle.js'
+import { checkOptions, handler, type OptionChecks, record } from './plugin/options.js'
 import { logAbortedRequests } from './plugin/request-end.js'
 import { type KeyOptions, openKeys } from './secrets/master-key.js'
 import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
@@ -221,13 +222,20 @@ export interface ServerOptions {
   readonly deliverMail?: Deliver | undefined
 }
 
+const optionChecks: OptionChecks<ServerOptions> = {
+  env: record,
+  logger: (value) => typeof value === 'boolean' || record(value) === undefined ? undefined : 'expected a boolean, or options of pino',
+  deliverMail: handler
+}
+
 /**
  * Turns a document into a Fastify server. The server is returned at once and its routes register through the plugin queue. So
- * both `createServer(config).listen({ port })` and `await createServer(config)` work. Throws a ConfigError with every fault of
- * the document. `ready` rejects with a ConfigError if the database lacks a declared table or column, and with
+ * both `createServer(config).listen({ port })` and `await createServer(config)` work. Throws for an unknown option, and a ConfigError
+ * with every fault of the document. `ready` rejects with a ConfigError if the database lacks a declared table or column, and with
  * `databaseUnavailable` if it cannot be reached.
  */
 export function createServer (document: ConfigInput | Config, options: ServerOptions = {}): FastifyInstance {
+  checkOptions('createServer', optionChecks, options, false)
   const config = isChecked(document) ? document : checkConfig(document, { env: options.env })
   const env = options.env ?? environmentOf(config)
   const { trustProxy } = config.server

@@ -65,7 +65,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
   const hasEndpoints = definition.routeDependencies !== undefined
 
   const plugin: FastifyPluginAsync<RegisteredWith<Options>> = async (app, given) => {
-    checkOptions(pathOf(name), definition.options, given, hasEndpoints)
+    checkOptions(`the plugin "${pathOf(name)}"`, definition.options, given, hasEndpoints)
     const options = withoutUndefined(definition.options, given)
     keepNextTickFast()
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)

@@ -106,8 +106,8 @@ export function membersOf (schema: { readonly properties: Readonly<Record<string
 /** Options of `register` that Fastify, or definePlugin, applies to the endpoints. */
 const ofEndpoints: Readonly<Record<string, OptionCheck>> = { routes: flag, prefix: text, logLevel: text, logSerializers: record }
 
-/** Throws one error that names the plugin and each option that is unknown or wrong. */
-export function checkOptions (plugin: string, own: Readonly<Record<string, OptionCheck>>, options: object, hasRoutes: boolean): void {
+/** Throws one error that names the owner and each of its options that is unknown or wrong. */
+export function checkOptions (owner: string, own: Readonly<Record<string, OptionCheck>>, options: object, hasRoutes: boolean): void {
   const checks = hasRoutes ? { ...ofEndpoints, ...own } : own
   const given: Readonly<Record<string, unknown>> = { ...options }
   const faults: string[] = []
@@ -121,7 +121,7 @@ export function checkOptions (plugin: string, own: Readonly<Record<string, Optio
   for (const [name, { isRequired = false }] of Object.entries(checks)) {
     if (isRequired && given[name] === undefined) faults.push(`missing option "${name}"`)
   }
-  if (faults.length > 0) throw new Error(`the plugin "${plugin}": ${faults.join('; ')}`)
+  if (faults.length > 0) throw new Error(`${owner}: ${faults.join('; ')}`)
 }
 
 /** The options without undefined ones, and data without undefined members, such as the values of unset environment variables. */

@@ -56,6 +56,13 @@ t.test('settings of the .env beside a loaded document reach its routes', async (
   t.strictSame((await app.inject('/greeting')).json(), { text: 'Good morning' })
 })
 
+t.test('an unknown or wrong option is refused by its name', async (t) => {
+  const options = (json: string) => JSON.parse(json)
+  t.throws(() => createServer(document, options('{"loger": false}')), /createServer: unknown option "loger", did you mean "logger"\?/)
+  t.throws(() => createServer(document, options('{"trustProxy": true}')), /"trustProxy": the options are env, logger, deliverMail/)
+  t.throws(() => createServer(document, options('{"env": ".env", "logger": "info"}')), /env: expected an object; logger: expected a bool/)
+})
+
 t.test('LOG_LEVEL must be a valid log level', (t) => {
   t.throws(() => createServer(document, { env: { LOG_LEVEL: 'loud' } }), /LOG_LEVEL is "loud": expected one of trace, debug/)
   const app = createServer(document, { env: { LOG_LEVEL: '' } })
