@@ -136,6 +136,7 @@ export function isPlain (value: object): boolean {
 }
 
 function describeInstance (value: object): string {
+  if (value instanceof Promise) return 'a promise: await it'
   const { constructor } = value
   return typeof constructor === 'function' && constructor.name !== '' ? `an instance of ${constructor.name}` : 'an instance of a class'
 }

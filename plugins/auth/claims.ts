@@ -6,9 +6,22 @@ import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms by which the issuer's clock may be ahead of the server's
 
+/** The forms of claims, for the message about a wrong one. */
+const forms = {
+  sub: 'the id of the user, a text',
+  role: 'a text',
+  tenant_id: 'the id of a tenant',
+  email: 'a text',
+  permissions: 'an array of texts'
+}
+
 /** Throws for a payload that no server would accept. */
 export function requireForm (payload: object): void {
-  if (!isClaims(payload)) throw new Error('a claim has the wrong type: see `Claims`')
+  if (isClaims(payload)) return
+  const given: Partial<Record<string, unknown>> = { ...payload }
+  const [name, form] = Object.entries(forms).find(([name]) => !isClaims({ sub: 'any', [name]: given[name] })) ?? []
+  const state = name === 'sub' && given['sub'] === undefined ? 'missing' : 'wrong'
+  throw new Error(`the claim \`${name}\` of a token is ${state}: expected ${form}`)
 }
 
 /** Throws for invalid times of a token. `maxLifetime`: seconds. */

@@ -123,13 +123,19 @@ t.test('values that JSON cannot represent are rejected', async (t) => {
   cyclic.response = { deep: [cyclic] }
   t.strictSame(faultsOf({ routes: [cyclic] }), ['/routes/0/response/deep/0: the value contains itself'])
   t.strictSame(
-    faultsOf({ routes: [{ ...route, response: { a: () => 1, b: new Date(0), c: NaN, d: 1n, e: Symbol('x'), f: undefined } }] }),
+    faultsOf({
+      routes: [{
+        ...route,
+        response: { a: () => 1, b: new Date(0), c: NaN, d: 1n, e: Symbol('x'), f: Promise.resolve(), g: undefined }
+      }]
+    }),
     [
       '/routes/0/response/a: expected a JSON value, got a function',
       '/routes/0/response/b: expected an object, array, string, number, boolean or null, got an instance of Date',
       '/routes/0/response/c: NaN is not a valid JSON number',
       '/routes/0/response/d: expected a JSON value, got a bigint',
-      '/routes/0/response/e: expected a JSON value, got a symbol'
+      '/routes/0/response/e: expected a JSON value, got a symbol',
+      '/routes/0/response/f: expected an object, array, string, number, boolean or null, got a promise: await it'
     ]
   )
   t.strictSame(faultsOf({ routes: [{ ...route, response: { shared: route, again: route } }] }), [], 'a repeated object is not circular')
