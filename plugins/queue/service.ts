@@ -7,16 +7,26 @@ import { failure } from '../../lib/errors.js'
 import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorableJson } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { callback, checkOptions, type OptionChecks, text, whole } from '../../lib/plugin/options.js'
 import type { BacklogLimit } from './backlog-limit.js'
 import { type Batches, createBatches, type Item } from './batches.js'
 import { insertJobs, type NewJob, type Outcome } from './insert.js'
-import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
+import type { Queue, SendWith, SentJob, Task, TaskOptions, WriteRows } from './types.js'
 
 export const maxDataBytes = 1_048_576
 export const maxKeyLength = 255
 export const maxDelay = 31_536_000 // s, a year
 const maxPeriod = 86_400 // s; ended jobs are kept for longer, so that a slot of time knows its job
 export const maxPriority = 1000
+
+const taskOptions: OptionChecks<TaskOptions> = {
+  retryLimit: whole(0, 100),
+  retryDelay: whole(0, 86_400),
+  expireIn: whole(1, 86_400),
+  concurrency: whole(1, 100),
+  setAside: callback,
+  endpoints: text
+}
 
 const taskName = /^[a-z][a-z0-9._-]{0,63}$/
 
@@ -58,7 +68,9 @@ export function createQueue ({ engine, backlog, wake, notify }: QueueParts): Que
 
   function createJob (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
-    if (tenant !== platformRef && !isTenantId(tenant)) throw new Error('not a valid tenant id')
+    if (tenant !== platformRef && !isTenantId(tenant)) {
+      throw new Error(`the job "${name}" has no valid \`tenant\`: expected the id of a tenant, or '' for the platform`)
+    }
     if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) {
       throw new Error(`the key of a job must have 1 to ${maxKeyLength} characters`)
     }
@@ -98,14 +110,13 @@ export function createQueue ({ engine, backlog, wake, notify }: QueueParts): Que
     names: () => [...tasks.keys()],
     endpointsOf: (name) => tasks.get(name)?.endpoints,
 
-    define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency, endpoints, setAside }, handler) {
+    define (name, options, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)
       if (!taskName.test(name)) throw new Error(`invalid job name "${name}": expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
       if (tasks.has(name)) throw new Error(`the job "${name}" is already defined: define each job of a queue once`)
-      requireWhole('retryLimit', retryLimit, 0, 100)
-      requireWhole('retryDelay', retryDelay, 0, 86_400)
-      requireWhole('expireIn', expireIn, 1, 86_400)
-      if (concurrency !== undefined) requireWhole('concurrency', concurrency, 1, 100)
+      if (typeof handler !== 'function') throw new Error(`the job "${name}" has no handler: expected define(name, options, handler)`)
+      checkOptions(`the job "${name}"`, taskOptions, options, false)
+      const { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency, endpoints, setAside } = options
       tasks.set(name, { name, retryLimit, retryDelay, expireIn, concurrency: concurrency ?? Infinity, endpoints, setAside, handler })
     },
 

@@ -57,7 +57,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const tenant of ['nobody', 'leaving']) await t.rejects(send('any', { tenant, data: {} }), { code: 'TENANTRY_TENANT_UNKNOWN' })
     const own = { tenant: '', data: {} }
     await t.rejects(send('unheard', own), /the job "unheard" is not defined/)
-    await t.rejects(send('any', { tenant: "a' or true", data: {} }), /not a valid tenant id/)
+    await t.rejects(send('any', { tenant: "a' or true", data: {} }), /the job "any" has no valid `tenant`: expected the id of a tenant/)
     for (const delay of [-1, NaN, Infinity, 31_536_001]) await t.rejects(send('any', { ...own, delay }), /delay is .*: expected/)
     for (const priority of [0.5, 1001, -1001, NaN]) await t.rejects(send('any', { ...own, priority }), /priority is .*: expected/)
     for (const key of ['', 'k'.repeat(256)]) await t.rejects(send('any', { ...own, key }), /the key of a job must have/)
@@ -438,6 +438,12 @@ test('an invalid definition is rejected at start', async (t) => {
       for (const options of [{ retryLimit: -1 }, { retryDelay: 0.5 }, { expireIn: 0 }, { concurrency: 0 }]) {
         t.throws(() => app.queue.define('b', options, handler), /expected a whole number/)
       }
+      t.throws(
+        () => app.queue.define('b', JSON.parse('{"retrylimit": 2}'), handler),
+        /the job "b": unknown option "retrylimit", did you mean "retryLimit"\?/
+      )
+      // JavaScript without types: the options were left out.
+      t.throws(() => Reflect.apply(app.queue.define, null, ['b', handler]), /the job "b" has no handler: expected define/)
       t.throws(() => app.queue.every('a', 0), /seconds is 0/)
       app.queue.every('unheard', 1)
     }),
