@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 import Fastify from 'fastify'
 import fp from 'fastify-plugin'
+import type { Home } from '../plugins/conventions/home.js'
 import type { Deliver } from '../plugins/mail/index.js'
 import { checkConfig, type Config, type ConfigInput, type Env, environmentOf, isChecked, versionOf } from './configuration/index.js'
 import { type ConnectorSet, platformConnectors } from './connectors/index.js'
@@ -9,9 +10,9 @@ import { canSign } from './document/rules/auth.js'
 import { setting } from './expressions/environment.js'
 import { securityRules } from './firestore/rules.js'
 import { handleClientError } from './http/client-error.js'
-import type { Home } from './http/equip.js'
 import { handleUnroutedError } from './http/error-handler.js'
 import { checkHeaders, headerOptions, limitPipelining, passAllHeaders, requestIds } from './http/first-hooks.js'
+import { maxParamLength } from './http/route-paths.js'
 import { loggerOptions, RequestLog } from './log/request-log.js'
 import { type Group, group, sortPlugins } from './plugin/group.js'
 import { serverOptions } from './plugin/lifecycle.js'
@@ -210,7 +211,6 @@ export const groups = {
 } satisfies Record<string, Group<Assembly>>
 
 const requestTimeout = 120_000 // ms to receive the whole request; slower callers would hold a connection for nothing
-const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, with room to spare
 
 /** Settings that are not part of the document. */
 export interface ServerOptions {

@@ -1,11 +1,10 @@
 /** The conventions of every group of endpoints: JSON bodies, validation by our schemas, and errors of the catalogue. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, FastifySchemaCompiler, preValidationHookHandler } from 'fastify'
+import type { FastifyInstance, FastifySchemaCompiler, preValidationHookHandler } from 'fastify'
 import { validatorCompiler } from '../validation/validator.js'
 import { endErrorLog, handleError } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
 import { watchRoutes } from './guards.js'
 import { createJsonParser } from './json-body.js'
-import { localTarget } from './request-target.js'
 
 declare module 'fastify' {
   interface FastifySchema {
@@ -62,25 +61,4 @@ function addErrorSchemas (app: FastifyInstance): void {
 const fillBody: preValidationHookHandler = (request, _reply, done) => {
   request.body ??= {}
   done()
-}
-
-/** `GET /` of a server: a redirect to the documentation, or the name, the version and the links of the API. */
-export interface Home {
-  readonly name: string
-  /** The version of the API. */
-  readonly version: string
-  /** Paths of links by name. */
-  readonly links: Readonly<Record<string, string>>
-  /** The target of a redirect with 302. Default: name, version and links, with 200. */
-  readonly redirect?: string | undefined
-}
-
-/** Whether a request without a route is one for `/`. */
-export function asksForHome ({ method, url }: Pick<FastifyRequest, 'method' | 'url'>): boolean {
-  return (method === 'GET' || method === 'HEAD') && localTarget(url).split('?', 1)[0] === '/'
-}
-
-export function sendHome (reply: FastifyReply, { redirect, ...home }: Home): FastifyReply {
-  reply.header('cache-control', 'no-store')
-  return redirect === undefined ? reply.code(200).send(home) : reply.redirect(redirect)
 }

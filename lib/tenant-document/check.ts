@@ -17,7 +17,7 @@ import type { Entry } from '../document/sections.js'
 import { webhookRoutes } from '../document/webhook-routes.js'
 import { failure } from '../errors.js'
 import { SecretUses } from '../expressions/secret-uses.js'
-import { isMethod } from '../http/guards.js'
+import { isMethod, maxParamLength } from '../http/route-paths.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import type { SchemaNode } from '../schema/annotations.js'
 import { FaultList, nearest, pointerTo } from '../schema/faults.js'
@@ -226,7 +226,7 @@ function conflictOf (route: Route, taken: readonly TakenRoute[]): string | null 
 function routerOf (taken: readonly TakenRoute[]): Router {
   const known = routers.get(taken)
   if (known?.size === taken.length) return known.router
-  const router = findMyWay({ caseSensitive: false, allowUnsafeRegex: true, maxParamLength: 2048 })
+  const router = findMyWay({ caseSensitive: false, allowUnsafeRegex: true, maxParamLength })
   for (const { method, path } of taken) {
     // The same path may be registered for several hosts or versions, and in upper and lower case.
     if (isMethod(method) && router.findRoute(method, path) === null) router.on(method, path, () => {}, `${method} ${path}`)

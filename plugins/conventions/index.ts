@@ -5,17 +5,18 @@
 import type { FastifyRequest, preParsingHookHandler } from 'fastify'
 import { paginationOf } from '../../lib/document/rules/sections.js'
 import { failure } from '../../lib/errors.js'
-import { asksForHome, equip, type Home, sendHome } from '../../lib/http/equip.js'
-import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
+import { equip } from '../../lib/http/equip.js'
+import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, record, section } from '../../lib/plugin/options.js'
 import type { Settable } from '../../lib/schema/annotations.js'
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Pagination, Pagination as PaginationSection } from '../../lib/schema/pagination.js'
+import { asksForHome, type Home, sendHome } from './home.js'
 
-export type { Home } from '../../lib/http/equip.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
 export type { SchemaTypes } from '../../lib/http/schema-types.js'
+export type { Home } from './home.js'
 
 export interface ConventionsOptions {
   /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */

@@ -5,10 +5,10 @@
  */
 
 import { localTarget } from '../../lib/http/request-target.js'
+import { maxParamLength } from '../../lib/http/route-paths.js'
 
 // Cannot occur in a segment of a request: the path ends at `#`.
 const parameter = '#'
-const maxParamLength = 2048 // characters, as for the server's own routes
 export const maxPathLength = 500 // characters, as in documents
 
 export interface RouteMatch<Value> {

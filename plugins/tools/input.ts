@@ -1,6 +1,7 @@
 /** Converts the input of a tool to the request of its route. */
 import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { maxParamLength } from '../../lib/http/route-paths.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
 import { isExact, isNumber } from '../../lib/json/exact-number.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -11,7 +12,6 @@ import type { CompiledTool } from './tool-set.js'
 import type { ToolRoute } from './types.js'
 
 const maxUrl = 8192 // characters
-const maxParam = 2048 // characters of a parameter of the path, as for the router
 
 export interface ToolRequest {
   readonly url: string
@@ -97,7 +97,7 @@ function textOf (name: string, value: unknown): string {
   if (text === '' || text === '.' || text === '..' || !isStorable(text)) {
     throw invalid({ path, message: 'must be text that is allowed in a path', keyword: 'format' })
   }
-  if (text.length > maxParam) throw invalid({ path, message: `must have at most ${maxParam} characters`, keyword: 'maxLength' })
+  if (text.length > maxParamLength) throw invalid({ path, message: `must have at most ${maxParamLength} characters`, keyword: 'maxLength' })
   return text
 }
 
