@@ -67,19 +67,22 @@ export class EventLoopTurns {
   isActive = false
   readonly #clock: Clock
   /** Accounts whose work waits, in the order of their turns. */
-  readonly #lines = new Map<string, (() => void)[]>()
+  readonly #queues = new Map<string, (() => void)[]>()
   readonly #accounts = new Map<string, Account>()
   /** The two accounts with the latest requests. */
   #latest: LatestRequest | undefined
   #latestOfOthers: LatestRequest | undefined
   /** Some work uses the turn of this round. */
-  #begun = false
+  #isRoundTaken = false
+  /** Milliseconds of work in this round. */
   #spent = 0
   /** A connection arrived in this round. */
   #connected = false
   /** When new connections began to delay waiting work. */
   #delayedSince = Infinity
+  /** The running piece. */
   #piece: { readonly account: string, readonly start: number } | null = null
+  /** When the timer of the next pausing account fires. */
   #timerAt = Infinity
   #lastWork = -Infinity
 
@@ -100,51 +103,51 @@ export class EventLoopTurns {
   /** A connection has arrived. The loop accepts one in each round, so rounds must be short, or accounts would delay one another. */
   connected (): void {
     if (!this.isActive) return
-    this.#begin()
+    this.#takeRound()
     this.#connected = true
     this.#spent = turn
   }
 
   /** The yielder of an account. The server's own work, with the empty account, never pauses. */
   yielder (account: string): Yielder {
-    const line = () => this.#lines.get(account)?.length ?? 0
+    const waiting = () => this.#queues.get(account)?.length ?? 0
     return {
-      shouldYield: () => this.#due(account),
-      yield: () => this.#rest(account),
-      begin: () => this.#start(account),
-      done: (allocated) => this.#done(allocated),
+      shouldYield: () => this.#shouldYield(account),
+      yield: () => this.#yield(account),
+      begin: () => this.#beginPiece(account),
+      done: (allocated) => this.#endPiece(allocated),
       get waiting () {
-        return line()
+        return waiting()
       }
     }
   }
 
-  #due (account: string): boolean {
-    this.#done()
-    this.#begin()
+  #shouldYield (account: string): boolean {
+    this.#endPiece()
+    this.#takeRound()
     const start = this.#clock.now()
     if (this.#spent >= turn || this.#pauseOf(account, start) > burst) return true
     this.#piece = { account, start }
     return false
   }
 
-  #start (account: string): void {
-    this.#done()
-    this.#begin()
+  #beginPiece (account: string): void {
+    this.#endPiece()
+    this.#takeRound()
     this.#piece = { account, start: this.#clock.now() }
   }
 
-  #rest (account: string): Promise<void> {
-    this.#done()
-    this.#begin()
+  #yield (account: string): Promise<void> {
+    this.#endPiece()
+    this.#takeRound()
     return new Promise((resolve) => {
-      const line = this.#lines.get(account)
-      if (line === undefined) this.#lines.set(account, [resolve])
-      else line.push(resolve)
+      const queue = this.#queues.get(account)
+      if (queue === undefined) this.#queues.set(account, [resolve])
+      else queue.push(resolve)
     })
   }
 
-  #done (allocated = 0): void {
+  #endPiece (allocated = 0): void {
     if (this.#piece === null) return
     const { account, start } = this.#piece
     this.#piece = null
@@ -161,16 +164,17 @@ export class EventLoopTurns {
     known.freeAt = Math.max(known.freeAt, now) + pause
   }
 
-  #begin (): void {
-    if (this.#begun) return
-    this.#begun = true
+  /** Takes the turn of this round, unless it is taken already. The next round begins without spent time, and serves waiting work. */
+  #takeRound (): void {
+    if (this.#isRoundTaken) return
+    this.#isRoundTaken = true
     this.#lastWork = this.#clock.now()
     if (!this.isActive) {
       this.isActive = true
-      this.#clock.laterUnref(() => this.#calm(), activeMs)
+      this.#clock.laterUnref(() => this.#deactivate(), activeMs)
     }
     this.#clock.nextRound(() => {
-      this.#begun = false
+      this.#isRoundTaken = false
       this.#spent = 0
       this.#piece = null
       if (!this.#isDelayed()) this.#serve()
@@ -183,7 +187,7 @@ export class EventLoopTurns {
     if (this.#connected && now < this.#delayedSince + maxDelay) {
       this.#delayedSince = Math.min(this.#delayedSince, now)
       this.#connected = false
-      this.#begin()
+      this.#takeRound()
       this.#spent = turn
       return true
     }
@@ -194,27 +198,27 @@ export class EventLoopTurns {
 
   /** Gives the turn of this round to the next account that has paused enough. */
   #serve (): void {
-    if (this.#begun || this.#lines.size === 0) return
+    if (this.#isRoundTaken || this.#queues.size === 0) return
     const now = this.#clock.now()
     let soonest = Infinity
-    for (const [account, line] of this.#lines) {
+    for (const [account, queue] of this.#queues) {
       const pause = this.#pauseOf(account, now)
       if (pause > 0) {
         soonest = Math.min(soonest, now + pause)
         continue
       }
-      const work = line.shift()
-      this.#lines.delete(account)
-      if (line.length > 0) this.#lines.set(account, line)
-      this.#begin()
+      const work = queue.shift()
+      this.#queues.delete(account)
+      if (queue.length > 0) this.#queues.set(account, queue)
+      this.#takeRound()
       this.#piece = { account, start: now }
       work?.()
       return
     }
-    this.#serveAt(soonest, now)
+    this.#serveLater(soonest, now)
   }
 
-  #serveAt (time: number, now: number): void {
+  #serveLater (time: number, now: number): void {
     if (time >= this.#timerAt) return
     this.#timerAt = time
     this.#clock.later(() => {
@@ -233,13 +237,13 @@ export class EventLoopTurns {
     return other !== undefined && now - other.at <= presentMs
   }
 
-  #calm (): void {
+  #deactivate (): void {
     const now = this.#clock.now()
     for (const [name, account] of this.#accounts) {
       if (account.freeAt <= now && workedAt(account, now) < 1) this.#accounts.delete(name)
     }
-    this.isActive = now - this.#lastWork < activeMs || this.#accounts.size > 0 || this.#lines.size > 0
-    if (this.isActive) this.#clock.laterUnref(() => this.#calm(), activeMs)
+    this.isActive = now - this.#lastWork < activeMs || this.#accounts.size > 0 || this.#queues.size > 0
+    if (this.isActive) this.#clock.laterUnref(() => this.#deactivate(), activeMs)
   }
 }
 

@@ -12,7 +12,7 @@ import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 export interface Account<Key extends string = TenantRef, Shared = never> {
   readonly key: Key
   held: number
-  /** In order of arrival; null at first. A Set would keep removed waiters, and so their requests (`Slots` in lib/plugin/request-end.ts). */
+  /** In order of arrival; null at first. A Set would keep removed waiters, and so their requests (see slots.ts). */
   waiting: Array<Waiter<Key, Shared>> | null
 }
 

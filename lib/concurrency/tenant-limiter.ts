@@ -29,24 +29,24 @@ export function createTenantLimiter (options: TenantLimiterOptions) {
   const { maxOfTenant, maxInAll, tooManyOfTenant, tooManyInAll, maxWait = defaultWait } = options
   const { maxOfAddress = maxOfTenant, maxRunningOfTenant = maxOfTenant, maxRunningOfAddress } = options
   const gate = new FairSemaphore<TenantRef>(maxInAll, maxWait, { maxOf: (ref) => isTenant(ref) ? maxRunningOfTenant : maxInAll })
-  const addresses = maxRunningOfAddress === undefined
+  const addressGate = maxRunningOfAddress === undefined
     ? null
     : new FairSemaphore<string>(Infinity, maxWait, { keepsFree: false, maxOf: () => maxRunningOfAddress })
   const pending = new KeyCounts<TenantRef>()
-  const ofAddress = new KeyCounts<string>()
+  const pendingOfAddress = new KeyCounts<string>()
 
   async function runWithoutToken<T> (tenant: TenantRef, work: () => Promise<T>, address: string): Promise<T> {
     // They have their own turns and half of the tenant's places, so that its own callers have the rest.
     const account = withoutToken(tenant)
-    if (ofAddress.of(address) >= maxOfAddress || pending.of(account) >= maxOfTenant / 2) throw tooManyOfTenant()
-    ofAddress.add(address, 1)
+    if (pendingOfAddress.of(address) >= maxOfAddress || pending.of(account) >= maxOfTenant / 2) throw tooManyOfTenant()
+    pendingOfAddress.add(address, 1)
     pending.add(account, 1)
     try {
       const run = () => gate.run(account, tooManyInAll, work)
-      return await (addresses === null ? run() : addresses.run(address, tooManyInAll, run))
+      return await (addressGate === null ? run() : addressGate.run(address, tooManyInAll, run))
     } finally {
       pending.add(account, -1)
-      ofAddress.add(address, -1)
+      pendingOfAddress.add(address, -1)
     }
   }
 
@@ -63,7 +63,7 @@ export function createTenantLimiter (options: TenantLimiterOptions) {
     },
     /** Refuses callers that wait for a place. */
     close () {
-      addresses?.close()
+      addressGate?.close()
       gate.close()
     }
   }

@@ -1,7 +1,7 @@
 /** Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns. */
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { createTurns } from '../concurrency/turns.js'
+import { createWorkQueue } from '../concurrency/work-queue.js'
 import { failure } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 
@@ -29,7 +29,7 @@ export type Passwords = ReturnType<typeof createPasswords>
 export function createPasswords () {
   // As many hashes at once as there are cores, with one thread of the pool left for other work.
   const max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))
-  const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
+  const queue = createWorkQueue({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
   const dummyHash = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
 
   return {
@@ -37,16 +37,16 @@ export function createPasswords () {
     hash (tenant: Owner, password: string): Promise<string> {
       const bytes = bytesOf(password)
       if (bytes === null) throw new Error('the password was not checked')
-      return turns.run(tenant, async () => (await loadArgon2()).hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
+      return queue.run(tenant, async () => (await loadArgon2()).hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
     },
     /** Whether the hash matches the password. null, for an unknown user, takes equally long. Rejects with `loginBusy`. */
     async verify (tenant: Owner, stored: string | null, password: string): Promise<boolean> {
       const bytes = bytesOf(password)
-      const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? dummyHash, bytes ?? Buffer.alloc(0)))
+      const isIt = await queue.run(tenant, async () => (await loadArgon2()).verify(stored ?? dummyHash, bytes ?? Buffer.alloc(0)))
       return isIt && stored !== null && bytes !== null
     },
     /** Refuses all waiting calls. */
-    close: (): void => turns.close()
+    close: (): void => queue.close()
   }
 }
 

@@ -9,12 +9,13 @@
 import { setMaxListeners } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
+import { Slots } from '../../lib/concurrency/slots.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { serverOptions } from '../../lib/plugin/lifecycle.js'
 import { whole } from '../../lib/plugin/options.js'
-import { Slots, whenEnded } from '../../lib/plugin/request-end.js'
+import { whenEnded } from '../../lib/plugin/request-end.js'
 
 const lingering = 500 // ms for refusals to arrive, before idle connections are destroyed
 const endingShare = 0.9 // of the time for running requests; then they have to end

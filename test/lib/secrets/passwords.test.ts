@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { hash } from '@node-rs/argon2'
 import { test } from 'tap'
-import { createTurns } from '../../../lib/concurrency/turns.js'
+import { createWorkQueue } from '../../../lib/concurrency/work-queue.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPasswords, isOutdated, passwordFault } from '../../../lib/secrets/passwords.js'
 
@@ -9,14 +9,14 @@ const busy = () => new Error('busy')
 
 /** Work that ends on command, and the list of started work. */
 function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, timeoutMs = 60_000) {
-  const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy })
+  const queue = createWorkQueue({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy })
   const begun: string[] = []
   const ends: (() => void)[] = []
   return {
-    turns,
+    queue,
     begun,
     start: (tenant: string, name = tenant) =>
-      turns.run(tenantRef(tenant), () => {
+      queue.run(tenantRef(tenant), () => {
         begun.push(name)
         return new Promise<string>((resolve) => ends.push(() => resolve(name)))
       }),
@@ -41,7 +41,7 @@ test('only a limited number run at once, and tenants take turns', async (t) => {
 })
 
 test('beyond the queue bounds, per tenant and in total, calls are rejected at once; failed work frees its slot', async (t) => {
-  const { turns, start, begun, end } = workshop(1, 3, 5)
+  const { queue, start, begun, end } = workshop(1, 3, 5)
   const ran: Promise<unknown>[] = [start('a')]
   for (let count = 0; count < 3; count++) ran.push(start('a'))
   await t.rejects(start('a'), /^busy$/, 'the fourth of a tenant')
@@ -57,7 +57,7 @@ test('beyond the queue bounds, per tenant and in total, calls are rejected at on
   await Promise.all(ran)
   t.equal(begun.length, 7)
   await t.rejects(
-    turns.run(tenantRef('a'), async () => {
+    queue.run(tenantRef('a'), async () => {
       throw new Error('of the work')
     }),
     /of the work/
@@ -78,7 +78,7 @@ test('a call that waits too long, or until the close, is rejected', async (t) =>
   const other = workshop(1, 3, 5)
   const running = other.start('a')
   const waiting = other.start('b')
-  other.turns.close()
+  other.queue.close()
   await t.rejects(waiting, /^busy$/)
   await other.end()
   await running

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { Slots } from '../../../lib/plugin/request-end.js'
+import { Slots } from '../../../lib/concurrency/slots.js'
 
 t.test('a freed slot is reused', async (t) => {
   const slots = new Slots<{ name: string }>()

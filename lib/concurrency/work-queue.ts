@@ -3,7 +3,7 @@ import type { TenantRef } from '../identity/tenant-ref.js'
 import { type Account, FairSemaphore } from './fair-semaphore.js'
 import { KeyCounts } from './key-counts.js'
 
-export interface TurnsOptions {
+export interface WorkQueueOptions {
   /** Pieces of work at once. */
   readonly max: number
   /** Waiting pieces of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
@@ -15,7 +15,7 @@ export interface TurnsOptions {
   readonly busy: () => Error
 }
 
-export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: TurnsOptions) {
+export function createWorkQueue ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy }: WorkQueueOptions) {
   const gate = new FairSemaphore(max, timeoutMs, { keepsFree: false })
   const waiting = new KeyCounts<TenantRef>()
 
