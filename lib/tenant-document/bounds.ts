@@ -20,14 +20,15 @@ interface Bounds {
   readonly name: string
   readonly bytes: number
   readonly values: number
-  readonly templates: number
+  /** null: its strings are not templates, and do not count as such. */
+  readonly templates: number | null
   readonly depth: number
 }
 
 const route: Bounds = { name: 'a route', bytes: 65_536, values: 2000, templates: 500, depth: maxDepth - 2 }
 const workflow: Bounds = { ...route, name: 'a workflow' }
 const section: Bounds = { name: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
-const settings: Bounds = { name: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
+const settings: Bounds = { name: 'the section `settings`', bytes: 65_536, values: 10_000, templates: null, depth: 16 }
 
 /** The counted size: bytes of JSON without white space; objects, arrays, strings, numbers and other values; templates in strings. */
 interface Size {
@@ -51,8 +52,8 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
   }
   const total: Size = { bytes: 1, values: 1, templates: 0 } // a comma is counted per member; the last one stands for the brace
   const faults: Fault[] = []
-  for (const { pointer, value, bounds, name } of piecesOf(document)) {
-    total.bytes += name
+  for (const { pointer, value, bounds, nameBytes } of piecesOf(document)) {
+    total.bytes += nameBytes
     const message = await addPiece(value, bounds, total, yielder)
     if (message !== null) faults.push({ pointer, message })
     const whole = beyond(total)
@@ -70,21 +71,21 @@ export async function requireBounds (value: unknown, pointer: string, yielder: Y
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
-/** The pieces that are read at once: each route, each workflow, each other member of the document. `name`: extra bytes for its name. */
+/** The pieces that are read at once: each route, each workflow, each other member of the document. `nameBytes`: its name and a comma. */
 function * piecesOf (
   document: Readonly<Record<string, unknown>>
-): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
+): Generator<{ pointer: string, value: unknown, bounds: Bounds, nameBytes: number }> {
   for (const [name, value] of Object.entries(document)) {
     const pointer = pointerTo('', name)
-    const bytes = jsonBytes(name) + 2 // with the colon and the comma
+    const nameBytes = jsonBytes(name) + 2 // with the colon and the comma
     if (!(name === 'routes' || name === 'workflows') || !Array.isArray(value)) {
-      yield { pointer, value, bounds: name === 'settings' ? settings : section, name: bytes }
+      yield { pointer, value, bounds: name === 'settings' ? settings : section, nameBytes }
       continue
     }
-    yield { pointer, value: [], bounds: section, name: bytes }
+    yield { pointer, value: [], bounds: section, nameBytes }
     const bounds = name === 'routes' ? route : workflow
     for (let index = 0; index < value.length; index++) {
-      yield { pointer: pointerTo(pointer, index), value: value[index], bounds, name: index === 0 ? 0 : 1 }
+      yield { pointer: pointerTo(pointer, index), value: value[index], bounds, nameBytes: index === 0 ? 0 : 1 }
     }
   }
 }
@@ -115,7 +116,7 @@ async function addPiece (piece: unknown, bounds: Bounds, total: Size, yielder: Y
   }
   total.bytes += size.bytes
   total.values += size.values
-  total.templates += bounds.templates === Infinity ? 0 : size.templates
+  total.templates += size.templates
   return result
 }
 
@@ -128,7 +129,7 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
       return []
     }
     addText(size, value)
-    size.templates += templatesIn(value)
+    if (bounds.templates !== null) size.templates += templatesIn(value)
     return []
   }
   if (typeof value !== 'object' || value === null || value instanceof ExactNumber) {
@@ -174,7 +175,7 @@ function exceeded (size: Size, { name, bytes, values, templates }: Bounds): stri
   if (size.isUnstorable === true) return `${name} ${unstorableText}`
   if (size.bytes > bytes) return `${name} can have at most ${shown(bytes)} bytes as JSON`
   if (size.values > values) return `${name} can have at most ${shown(values)} values`
-  return size.templates > templates ? `${name} can have at most ${shown(templates)} templates` : null
+  return templates !== null && size.templates > templates ? `${name} can have at most ${shown(templates)} templates` : null
 }
 
 function beyond (total: Size): string | null {

@@ -28,6 +28,12 @@ t.test('each bound is enforced', async (t) => {
       /^\/settings: the section `settings` can have at most 65,536 bytes/
     ],
     [
+      'bytes of settings beside many braces',
+      { settings: { a: 'x', b: '{{'.repeat(10_001) } },
+      { settings: { a: 'x'.repeat(65_000), b: '{{'.repeat(10_001) } },
+      /^\/settings: the section `settings` can have at most 65,536 bytes/
+    ],
+    [
       'characters of settings',
       { settings: { a: '\u0001😀' } },
       { settings: { a: [{ 'b\ud800': 1 }] } },
