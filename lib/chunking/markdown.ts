@@ -1,6 +1,9 @@
 /** The structure of Markdown: headings, paragraphs, and code between fences. Inline markup stays as it is. */
 import { type Block, BlockList, linesOf } from './blocks.js'
 
+/** The beginning of code. The text behind backticks has no backtick, or it is code within a line. */
+const opening = /^(?:`{3,}(?=[^`]*$)|~{3,})/
+
 export function * markdownBlocks (text: string): Generator<Block[]> {
   const list = new BlockList()
   let lineCount = 0
@@ -21,10 +24,12 @@ export function * markdownBlocks (text: string): Generator<Block[]> {
         fence = null
         flush()
       }
-    } else if (content === '') flush()
-    else if (content.startsWith('```') || content.startsWith('~~~')) {
+      return
+    }
+    fence = opening.exec(content)?.[0] ?? null
+    if (content === '') flush()
+    else if (fence !== null) {
       flush()
-      fence = content.slice(0, 3)
       add(line)
     } else if (levelOf(content) > 0) {
       flush()

@@ -23,6 +23,8 @@ test('Markdown is parsed into headings, paragraphs and code fences', async (t) =
     'end\n#no\n####### no'
   ])
   t.same(shown('~~~\nnever closed'), ['~~~\nnever closed'])
+  t.same(shown('````md\n# no heading\n```\n# no heading\n````\nafter'), ['````md\n# no heading\n```\n# no heading\n````', 'after'])
+  t.same(shown('```npm ci``` installs\n\n# Next\ntext'), ['```npm ci``` installs', '# Next', 'text'], 'code within a line opens no fence')
   t.same(shown(''), [])
 })
 
