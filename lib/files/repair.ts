@@ -47,102 +47,136 @@ export async function repairFiles (
   store: RepairableStore,
   { deleteAll }: RepairOptions
 ): Promise<RepairReport> {
-  const report: RepairReport = { complete: 0, copied: 0, deleted: 0, aborted: 0, unlisted: null, refused: null, lost: [], failed: [] }
-  const attempt = (key: string, work: () => Promise<void>) =>
-    work().catch((error: unknown) => {
-      report.failed.push({ key, error })
-    })
+  const repair = new Repair(db, store)
+  await repair.restoreFiles()
+  await repair.moveMisplaced()
+  if (deleteAll || await repair.hasFewOrphans()) {
+    await repair.deleteOrphans()
+    await repair.abortUploads()
+  }
+  return repair.report()
+}
+
+/** One run. Its steps stand in the order in which they run. */
+class Repair {
+  readonly #report: Omit<RepairReport, 'lost'> = {
+    complete: 0,
+    copied: 0,
+    deleted: 0,
+    aborted: 0,
+    unlisted: null,
+    refused: null,
+    failed: []
+  }
 
   /** Files whose object is in no store, or that could not be repaired, by their key in small letters. */
-  const missing = new Map<string, FileRow>()
-  const lost = new Set<string>()
+  readonly #missing = new Map<string, FileRow>()
+  readonly #lost = new Set<string>()
 
-  async function restore (row: FileRow): Promise<void> {
-    const { tenant_id: tenant, id, content_type: contentType } = row
-    const key = keyOf(row)
-    missing.set(key.toLowerCase(), row)
-    const result = await store.restore?.(key, contentType) ?? (await store.stat(key) === null ? 'lost' : 'complete')
-    if (result === 'complete') report.complete++
-    // The file may have been deleted in the meantime.
-    else if (!isReadable(await statusOf(db, tenant, id))) await store.delete(key)
-    else if (result === 'copied') report.copied++
-    else lost.add(key)
-    if (!lost.has(key)) missing.delete(key.toLowerCase())
+  constructor (private readonly db: Kysely<SystemTables>, private readonly store: RepairableStore) {}
+
+  report (): RepairReport {
+    return { ...this.#report, lost: [...this.#lost] }
   }
 
-  /** Moves the object of a missing file to its tenant. Two tenants had one folder on a disk that ignores case. */
-  async function move (from: string, row: FileRow): Promise<void> {
-    const key = keyOf(row)
-    if (await hasRow(db, from) || await store.stat(key) !== null || !await store.copy(from, key)) return
-    lost.delete(key)
-    await restore(row)
-    await store.delete(from)
+  async restoreFiles (): Promise<void> {
+    for (let after: FileRow | undefined, isMore = true; isMore;) {
+      const rows = await page(this.db, after)
+      await inParallel(rows, (row) => this.#attempt(keyOf(row), () => this.#restore(row)))
+      after = rows.at(-1)
+      isMore = rows.length === pageSize
+    }
   }
 
-  for (let after: FileRow | undefined, isMore = true; isMore;) {
-    const rows = await page(db, after)
-    await inParallel(rows, (row) => attempt(keyOf(row), () => restore(row)))
-    after = rows.at(-1)
-    isMore = rows.length === pageSize
-  }
-  if (lost.size > 0) {
-    for await (const objects of store.list('')) {
+  /** Moves the objects of missing files to their tenants. Two tenants had one folder on a disk that ignores case. */
+  async moveMisplaced (): Promise<void> {
+    if (this.#lost.size === 0) return
+    for await (const objects of this.store.list('')) {
       await inParallel(objects, async ({ key }) => {
-        const row = missing.get(key.toLowerCase())
-        if (row !== undefined && key !== keyOf(row) && lost.has(keyOf(row))) await attempt(keyOf(row), () => move(key, row))
+        const row = this.#missing.get(key.toLowerCase())
+        if (row === undefined || key === keyOf(row) || !this.#lost.has(keyOf(row))) return
+        await this.#attempt(keyOf(row), () => this.#move(key, row))
       })
     }
   }
-  for (const key of lost) report.lost.push(key)
-  const isOrphan = async ({ key, modifiedAt }: StoredObject) =>
-    isOld(modifiedAt) && !missing.has(key.toLowerCase()) && !await hasRow(db, key)
-  if (!deleteAll) {
-    report.refused = await tooMany(store, isOrphan)
-    if (report.refused !== null) return report
+
+  /** Whether so few objects have no row that they may be deleted. Otherwise the report has their numbers. */
+  async hasFewOrphans (): Promise<boolean> {
+    let [orphans, objects] = [0, 0]
+    for await (const listed of this.store.list('')) {
+      // A signed upload leaves its object with every database, and in any number.
+      const counted = listed.filter(({ key }) => !/-upload$/.test(key))
+      objects += counted.length
+      await inParallel(counted, async (object) => {
+        // The deletion that follows reports a failed look-up.
+        if (await this.#isOrphan(object).catch(() => false)) orphans++
+      })
+    }
+    if (orphans <= fewOrphans || orphans <= objects * maxShare) return true
+    this.#report.refused = { orphans, objects }
+    return false
   }
-  for await (const objects of store.list('')) {
-    await inParallel(objects, (object) =>
-      attempt(object.key, async () => {
-        if (!await isOrphan(object)) return
-        await store.delete(object.key)
-        report.deleted++
-      }))
-  }
-  try {
-    for await (const uploads of store.incompleteUploads?.() ?? []) {
-      await inParallel(uploads.filter(isLeft), ({ key, abort }) =>
-        attempt(key, async () => {
-          await abort()
-          report.aborted++
+
+  async deleteOrphans (): Promise<void> {
+    for await (const objects of this.store.list('')) {
+      await inParallel(objects, (object) =>
+        this.#attempt(object.key, async () => {
+          if (!await this.#isOrphan(object)) return
+          await this.store.delete(object.key)
+          this.#report.deleted++
         }))
     }
-  } catch (error) {
-    report.unlisted = { error }
   }
-  return report
+
+  async abortUploads (): Promise<void> {
+    try {
+      for await (const uploads of this.store.incompleteUploads?.() ?? []) {
+        await inParallel(uploads.filter(isLeft), ({ key, abort }) =>
+          this.#attempt(key, async () => {
+            await abort()
+            this.#report.aborted++
+          }))
+      }
+    } catch (error) {
+      this.#report.unlisted = { error }
+    }
+  }
+
+  async #attempt (key: string, work: () => Promise<void>): Promise<void> {
+    await work().catch((error: unknown) => {
+      this.#report.failed.push({ key, error })
+    })
+  }
+
+  async #restore (row: FileRow): Promise<void> {
+    const { tenant_id: tenant, id, content_type: contentType } = row
+    const key = keyOf(row)
+    this.#missing.set(key.toLowerCase(), row)
+    const result = await this.store.restore?.(key, contentType) ?? (await this.store.stat(key) === null ? 'lost' : 'complete')
+    if (result === 'complete') this.#report.complete++
+    // The file may have been deleted in the meantime.
+    else if (!isReadable(await statusOf(this.db, tenant, id))) await this.store.delete(key)
+    else if (result === 'copied') this.#report.copied++
+    else this.#lost.add(key)
+    if (!this.#lost.has(key)) this.#missing.delete(key.toLowerCase())
+  }
+
+  async #move (from: string, row: FileRow): Promise<void> {
+    const key = keyOf(row)
+    if (await hasRow(this.db, from) || await this.store.stat(key) !== null || !await this.store.copy(from, key)) return
+    this.#lost.delete(key)
+    await this.#restore(row)
+    await this.store.delete(from)
+  }
+
+  async #isOrphan ({ key, modifiedAt }: StoredObject): Promise<boolean> {
+    return isOld(modifiedAt) && !this.#missing.has(key.toLowerCase()) && !await hasRow(this.db, key)
+  }
 }
 
 /** Whether the process of an upload has ended. Uploads of other programs are left alone. */
 function isLeft ({ key, startedAt }: IncompleteUpload): boolean {
   return objectKey.test(key) && isOld(startedAt)
-}
-
-/** Counts the objects without a row; null if they may be deleted. */
-async function tooMany (
-  store: RepairableStore,
-  isOrphan: (object: StoredObject) => Promise<boolean>
-): Promise<RepairReport['refused']> {
-  let [orphans, objects] = [0, 0]
-  for await (const listed of store.list('')) {
-    // A signed upload leaves its object with every database, and in any number.
-    const counted = listed.filter(({ key }) => !/-upload$/.test(key))
-    objects += counted.length
-    await inParallel(counted, async (object) => {
-      // The repair that follows reports a failed look-up.
-      if (await isOrphan(object).catch(() => false)) orphans++
-    })
-  }
-  return orphans > fewOrphans && orphans > objects * maxShare ? { orphans, objects } : null
 }
 
 async function page (db: Kysely<SystemTables>, after: FileRow | undefined): Promise<FileRow[]> {
