@@ -151,7 +151,12 @@ function errorsOf (
   if (workflow !== null && !workflow.async) statuses.add(502).add(504)
   // 402: the plan's storage is used up; 408: the upload is too slow; 507: the store is full.
   if (files !== null) statuses.add(402).add(403).add(408).add(507)
-  // If both errors are possible, a 402 body has only the members that every error has.
-  const payment = files === null ? 'resourceLimit' : resourceLimit === null && workflow === null ? 'planLimit' : 402
+  const payment = paymentError(files !== null, resourceLimit !== null || workflow !== null)
   return [...statuses].sort((left, right) => left - right).map((status) => status === 402 ? payment : status)
+}
+
+/** If both errors are possible, a 402 body has only the members that every error has. */
+function paymentError (storesFiles: boolean, takesResource: boolean): 402 | ErrorName {
+  if (!storesFiles) return 'resourceLimit'
+  return takesResource ? 402 : 'planLimit'
 }

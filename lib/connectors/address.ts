@@ -24,18 +24,21 @@ export function compileAddress (text: string, pointer: string, context: Template
   const before = faults.faults.length
   const parts: Part[] = []
   let query = false
-  for (const segment of parseOrFault(() => parseTemplate(text), pointer, faults) ?? []) {
+  const addText = (plain: string): void => {
     const last = parts.at(-1)
-    const value = typeof segment === 'string' ? undefined : compileValue(segment.text, pointer, context)
-    // The document's author knows the text of a constant.
-    const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(noScope)) : undefined
-    if (plain !== undefined) {
-      if (typeof last === 'string') parts[parts.length - 1] = last + plain
-      else parts.push(plain)
-      query ||= plain.includes('?')
-    } else if (value !== undefined) {
-      parts.push({ value, query })
+    if (typeof last === 'string') parts[parts.length - 1] = last + plain
+    else parts.push(plain)
+    query ||= plain.includes('?')
+  }
+  for (const segment of parseOrFault(() => parseTemplate(text), pointer, faults) ?? []) {
+    if (typeof segment === 'string') {
+      addText(segment)
+      continue
     }
+    const value = compileValue(segment.text, pointer, context)
+    // The document's author knows the text of a constant.
+    if (value.constant) addText(toText(value.evaluate(noScope)))
+    else parts.push({ value, query })
   }
   if (faults.faults.length > before) return null
   const [first] = parts

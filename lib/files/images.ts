@@ -61,7 +61,9 @@ export async function transformImage (
     // Reads one page: of an animation, the first image remains.
     const image = sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', pages: 1 })
     const { format: found, width: sourceWidth, height: sourceHeight, pages = 1, autoOrient } = await image.metadata()
-    if (!imageTypes.has(`image/${found === 'heif' ? 'avif' : found}`)) throw new Error(`sharp reads it as ${found}`)
+    // sharp names AVIF after its container.
+    const own = found === 'heif' ? 'avif' : found
+    if (!imageTypes.has(`image/${own}`)) throw new Error(`sharp reads it as ${found}`)
     if (sourceWidth * sourceHeight * pages > maxPixels) {
       throw failure('badRequest', { message: `The image has more than ${maxPixels / 1e6} megapixels: it cannot be transformed` })
     }
@@ -72,7 +74,7 @@ export async function transformImage (
         message: `The image would have more than ${maxSide} pixels on a side: choose a smaller \`width\` or \`height\`, or another \`fit\``
       })
     }
-    const target = format ?? (found === 'gif' ? 'png' : found === 'heif' ? 'avif' : found)
+    const target = format ?? (own === 'gif' ? 'png' : own)
     if (target === 'avif' && size.width * size.height > maxAvifPixels) {
       throw failure('badRequest', {
         message: `An AVIF image has at most ${maxAvifPixels / 1e6} megapixels: choose a smaller size, or another \`format\``

@@ -74,11 +74,16 @@ export const headerOptions = Object.freeze({ joinDuplicateHeaders: true, require
 
 /** Must run before hooks that read headers: reading thousands takes a millisecond. */
 export const checkHeaders: onRequestHookHandler = ({ id, raw }, reply, done) => {
-  const fault = raw.rawHeaders.length > 2 * maxHeaders ? tooMany : hasHost(raw) ? null : hostless
+  const fault = faultOfHeaders(raw)
   if (fault === null) return done()
   // `setCommonHeaders` has not run.
   reply.headers(securityHeaders).header(requestIdHeader, id).header('connection', 'close')
   done(Object.assign(new Error(fault.message), { statusCode: fault.statusCode, expose: true }))
+}
+
+function faultOfHeaders (request: IncomingMessage): typeof tooMany | null {
+  if (request.rawHeaders.length > 2 * maxHeaders) return tooMany
+  return hasHost(request) ? null : hostless
 }
 
 const tooMany = { statusCode: 431, message: `The request has more than ${maxHeaders} headers` }

@@ -73,7 +73,8 @@ export function logAbortedRequests (app: FastifyInstance): void {
 /** The status of an ended request, even if the caller received no response. */
 export function endStatusOf (request: FastifyRequest, reply: FastifyReply): number {
   // `rateLimited` is undefined without the plugin rate-limit.
-  return request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
+  if (request.rateLimited === true) return refused
+  return reply.raw.headersSent ? reply.statusCode : left
 }
 
 /** When a connection closes, Node closes the response that uses it, but not the responses that wait behind it. */

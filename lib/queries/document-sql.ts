@@ -173,10 +173,14 @@ type Conflict = 'refused' | 'replaced' | 'merged'
 
 function onConflict (conflict: Conflict, { kept }: Parts, draft: Draft): string {
   if (conflict === 'refused') return ''
-  const stays = conflict === 'merged'
-    ? 'd.data || '
-    : kept.length > 0 && !draft.has(hasFullAccess) ? `${selectedOf('d.data', draft.add(listBinder(kept), 'text[]'))} || ` : ''
+  const stays = conflict === 'merged' ? 'd.data || ' : keptOnReplace(kept, draft)
   return ` on conflict (tenant_id, collection, id) do update set data = ${stays}excluded.data, updated_at = now()`
+}
+
+/** Callers without full access do not see the excluded fields, so they cannot send them again. */
+function keptOnReplace (kept: readonly string[], draft: Draft): string {
+  if (kept.length === 0 || draft.has(hasFullAccess)) return ''
+  return `${selectedOf('d.data', draft.add(listBinder(kept), 'text[]'))} || `
 }
 
 function writeInsert (parts: Parts, withId: boolean, conflict: Conflict, draft: Draft, events: boolean): string {

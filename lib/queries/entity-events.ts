@@ -56,11 +56,6 @@ export function tableEvents (table: Table, withheld: Withheld | undefined, kind:
   // The event omits a key that comes from a secret.
   const keys = keyColumns(table).every((name) => kept.has(name)) ? keyColumns(table) : []
   const columns = fields.map(({ name }) => columnOf(row, name)).join(', ')
-  const id = keys.length === 0
-    ? 'null::json'
-    : keys.length === 1
-      ? `to_json(${columnOf(row, keys[0] ?? '')})`
-      : `json_build_object(${keys.map((name) => `${literal(name)}, ${columnOf(row, name)}`).join(', ')})`
   return insertEvents({
     row,
     tenant: table.tenantScoped ? `${columnOf(row, tenantColumn)}::text` : "''",
@@ -68,9 +63,17 @@ export function tableEvents (table: Table, withheld: Withheld | undefined, kind:
       ? literal(table.name)
       : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
     name: literal(table.name),
-    id,
+    id: entityId(row, keys),
     record: columns === '' ? "'{}'::json" : `(select row_to_json(x.*) from (select ${columns}) x)`
   }, kind, draft)
+}
+
+/** The `id` of an event: the value of the key, or an object if the key has several columns. */
+function entityId (row: string, keys: readonly string[]): string {
+  const [key, ...others] = keys
+  if (key === undefined) return 'null::json'
+  if (others.length === 0) return `to_json(${columnOf(row, key)})`
+  return `json_build_object(${keys.map((name) => `${literal(name)}, ${columnOf(row, name)}`).join(', ')})`
 }
 
 /** As `tableEvents`, for documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
