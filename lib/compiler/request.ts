@@ -83,16 +83,16 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   const params = paramsSchema(rules?.params, `${pointer}/params`, context, route.params)
   const query = querySchema(rules?.query, `${pointer}/query`, context, open, route)
   const body = rules?.body === undefined ? undefined : objectSchema(rules.body, `${pointer}/body`, context, { open })
-  // A schema with a fault may be invalid. The document is rejected in any case.
   const isForm = route.form === true
-  const isRight = faults.faults.length === before
+  // A schema with a fault may not compile. The document is rejected in any case.
+  const isValid = faults.faults.length === before
   const inBody = isForm ? null : bodyCheck(body, route.bulk !== false, context)
-  const checks = isRight ? [partCheck(params, 'params', context), partCheck(query, 'query', context), inBody] : []
+  const checks = isValid ? [partCheck(params, 'params', context), partCheck(query, 'query', context), inBody] : []
   return Object.freeze({
     patternCost: costOf([...context.patterns.values()]),
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
-    ...isForm && isRight && { validateForm: validateAll(body === undefined ? [] : [textCheck(body, 'body', context)], context.ofTenant) },
+    ...isForm && isValid && { validateForm: validateAll(body === undefined ? [] : [textCheck(body, 'body', context)], context.ofTenant) },
     ...(body !== undefined && { body: !isForm && route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
     validate: validateAll(checks.filter((check) => check !== null), context.ofTenant)
   })

@@ -18,9 +18,11 @@ export type CompiledResponse =
 /**
  * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type: 'object',
  * properties: {data: {...}, pagination: {...}}}` for a list. A schema of an array or a single record applies to each item of a list's
- * `data`, and the list keeps its envelope. Any other value is a mapping that can read `results`. Returns null after faults.
+ * `data`, and the list keeps its envelope. Any other value is a mapping that can read `results`. Returns null after faults, and without
+ * a `response`.
  */
 export function compileResponse (response: unknown, pointer: string, context: TemplateContext): CompiledResponse | null {
+  if (response === undefined) return null
   const { faults } = context
   const before = faults.faults.length
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a response' }

@@ -112,7 +112,7 @@ export function compileCacheKey (
   references: readonly Reference[],
   pointer: string,
   context: TemplateContext,
-  route = ''
+  route: string
 ): (scope: Scope, target: CacheTarget) => string {
   const within: TemplateContext = {
     ...context,

@@ -18,7 +18,7 @@ import { type CompiledIntegration, compileIntegrations, integrationKeys } from '
 import { compileLocation, type RecordLocation, type RowPaths } from './location.js'
 import { compileQueries, countQueries, resultOf, withComputed, withExcluded } from './queries.js'
 import { type CompiledRouteMessage, compileRouteMessage } from './realtime.js'
-import { type CompiledRequest, compileRequest } from './request.js'
+import { type CompiledRequest, compileRequest, type RequestRoute } from './request.js'
 import { type CompiledResourceLimit, compileResourceLimit } from './resource-limit.js'
 import { type CompiledResponse, compileResponse } from './response.js'
 import { checkCursorMembers, checkPromises } from './result-schema.js'
@@ -94,22 +94,22 @@ export interface CompiledRoute {
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const placed = faultsOfRoute(pointer, context.faults)
   if (context.origin === 'platform') {
-    return compileParts(route, pointer, placed === context.faults ? context : { ...context, faults: placed })
+    return compileWhole(route, pointer, placed === context.faults ? context : { ...context, faults: placed })
   }
   if (context.checked !== true && !checkBounds(route, pointer, placed)) return null
-  return withBoundedFaults(placed, (faults) => compileParts(route, pointer, { ...context, faults }))
+  return withBoundedFaults(placed, (faults) => compileWhole(route, pointer, { ...context, faults }))
 }
 
-function compileParts (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
+function compileWhole (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const before = context.faults.faults.length
-  const parts = compileSteps(route, pointer, context)
+  const parts = compileParts(route, pointer, context)
   const { isComplete, workflow } = parts
   if (context.faults.faults.length > before || !isComplete || (workflow === null && route.workflow !== undefined)) return null
   return freezeRoute(route, parts, context)
 }
 
 /** Compiles all parts, also after faults, so that all of them are reported. `isComplete`: all queries were compiled. */
-function compileSteps (route: Route, pointer: string, context: RouteContext) {
+function compileParts (route: Route, pointer: string, context: RouteContext) {
   const { faults } = context
   const before = faults.faults.length
   if (context.checked !== true) checkRouteRules(route, pointer, faults)
@@ -128,22 +128,10 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
     results: new Map([...results, ...integrationKeys(route.integrations ?? [], results.keys()).map((key) => [key, unknownResult] as const)])
   } satisfies TemplateContext
   const started = compileRouteWorkflow(route, pointer, context, values)
-  const request = compileRequest(route.request, `${pointer}/request`, faults, {
-    params,
-    paginated: countQueries(route) === 1 && queries.some((query) => query.resultKind === 'page'),
-    parameters: Object.assign({}, ...queries.map((query) => query.parameters)),
-    hardDelete: route.softDelete?.allowHardDelete === true,
-    ofTenant: context.origin === 'tenant',
-    bulk: takesArrays(route),
-    form: files !== null
-  })
+  const request = compileRequest(route.request, `${pointer}/request`, faults, requestRouteOf(route, params, queries, context))
   const responseContext = withExcluded(responseContextOf(values, route, started))
-  const transform = route.transform === undefined
-    ? null
-    : compileTransform(route.transform, `${pointer}/transform`, responseContext, resultOf(route, queries, isComplete))
-  const response = route.response === undefined
-    ? null
-    : compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
+  const transform = compileTransform(route.transform, `${pointer}/transform`, responseContext, resultOf(route, queries, isComplete))
+  const response = compileResponse(route.response, `${pointer}/response`, withComputed(responseContext, route))
   if (isSound()) checkCursorMembers({ queries, transform, response }, pointer, faults)
   const settings = { ...values, overridableEnv: context.overridableEnv ?? none }
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, results, context.connectors, settings)
@@ -181,9 +169,8 @@ function compileSteps (route: Route, pointer: string, context: RouteContext) {
   }
 }
 
-function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { rowPaths = noPaths }: RouteContext): CompiledRoute {
+function freezeRoute (route: Route, parts: ReturnType<typeof compileParts>, { rowPaths = noPaths }: RouteContext): CompiledRoute {
   const { queries, response, references, workflow } = parts
-  const [only, ...others] = queries
   const method = methodOf(route)
   const write = queries.some((query) => query.write)
   return Object.freeze({
@@ -215,12 +202,18 @@ function freezeRoute (route: Route, parts: ReturnType<typeof compileSteps>, { ro
     readsHeaders: namesRead(references, 'headers'),
     readsBody: bodyMembersIn(references, workflow),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
-    status: workflow?.async === true ? 202 : only !== undefined && others.length === 0 ? only.status : 200,
+    status: statusOf(queries, workflow),
     transform: parts.transform,
     response,
     location: compileLocation(route, queries, response, rowPaths),
     expansionGuards: expansionGuardsOf(route, response, parts.responseContext)
   })
+}
+
+/** The status of a single query counts. With several, the response is their results. */
+function statusOf ([query, ...others]: readonly RouteQuery[], workflow: CompiledRouteWorkflow | null): CompiledRoute['status'] {
+  if (workflow?.async === true) return 202
+  return query !== undefined && others.length === 0 ? query.status : 200
 }
 
 /** The context of templates before the queries: they read the request only. */
@@ -236,6 +229,19 @@ function templateContextOf (route: Route, params: readonly string[], { faults, e
     ofTenant: origin === 'tenant',
     uses
   } satisfies TemplateContext
+}
+
+/** The properties of the route that its request rules depend on. */
+function requestRouteOf (route: Route, params: readonly string[], queries: readonly RouteQuery[], { origin }: RouteContext): RequestRoute {
+  return {
+    params,
+    paginated: countQueries(route) === 1 && queries.some((query) => query.resultKind === 'page'),
+    parameters: Object.assign({}, ...queries.map((query) => query.parameters)),
+    hardDelete: route.softDelete?.allowHardDelete === true,
+    ofTenant: origin === 'tenant',
+    bulk: takesArrays(route),
+    form: route.multipart === true
+  }
 }
 
 /** The members of a part of the request that templates and expressions name. */

@@ -2,7 +2,7 @@
 import { isFailure } from '../errors.js'
 import { Budget } from '../expressions/cel/frame.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
-import { type KnownResult, unknownMember, unknownResult } from '../expressions/known-members.js'
+import { type KnownResult, unknownMember } from '../expressions/known-members.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { recordsOf, type ResultForm } from '../expressions/result.js'
 import type { Reference, Scope } from '../expressions/types.js'
@@ -29,8 +29,6 @@ export interface TransformedResult {
   readonly result: KnownResult
 }
 
-const unknownForm: TransformedResult = { several: false, names: null, item: unknownResult, result: unknownResult }
-
 interface ComputedField {
   readonly name: string
   readonly expression: CompiledExpression
@@ -46,14 +44,15 @@ const evaluationsPerResponse = 4
  * `result` becomes a member of the response; any other field becomes a member of each record. A list without an envelope has no members, so
  * its fields all belong to the records. The response of several queries is not a record, so its fields read `result`. Fields are computed
  * in order and can read earlier fields. An expression that fails gives null. `apply` throws `expressionLimit` if one expression, or all of
- * them together, exceed their budget. Returns null after faults, or without fields.
+ * them together, exceed their budget. Returns null after faults, and without a transform or its fields.
  */
 export function compileTransform (
-  transform: Transform,
+  transform: Transform | undefined,
   pointer: string,
   context: TemplateContext,
-  returned: TransformedResult = unknownForm
+  returned: TransformedResult
 ): CompiledTransform | null {
+  if (transform === undefined) return null
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
   const computed = computedNames(transform)

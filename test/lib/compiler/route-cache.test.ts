@@ -20,7 +20,7 @@ function context (): TemplateContext {
   }
 }
 
-function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [], route?: string) {
+function compile (cache: Partial<RouteCache> = {}, references: Reference[] = [], route = '') {
   const within = context()
   const key = compileCacheKey({ enabled: true, ...cache }, references, '/cache', within, route)
   within.faults.throwIfAny()
@@ -178,7 +178,7 @@ t.test('a long key is hashed', async (t) => {
 
 t.test('a cache key cannot read unknown sources, results or secrets', async (t) => {
   const within = context()
-  compileCacheKey({ enabled: true, key: 'a {{secret:K}}', varyBy: ['qury.lang', 'now()', 'results.a', 'secret.K'] }, [], '/cache', within)
+  compileCacheKey({ enabled: true, key: 'a {{secret:K}}', varyBy: ['qury.lang', 'now()', 'results.a', 'secret.K'] }, [], '/cache', within, '')
   t.match(within.faults.faults, [
     { pointer: '/cache/varyBy/0', suggestion: 'query' },
     { pointer: '/cache/varyBy/1' },

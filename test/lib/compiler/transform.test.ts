@@ -1,5 +1,6 @@
 import t from 'tap'
-import { compileTransform } from '../../../lib/compiler/transform.js'
+import { compileTransform, type TransformedResult } from '../../../lib/compiler/transform.js'
+import { unknownResult } from '../../../lib/expressions/known-members.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { ResultForm } from '../../../lib/expressions/result.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
@@ -12,11 +13,13 @@ function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
 }
 
+const unknownForm: TransformedResult = { several: false, names: null, item: unknownResult, result: unknownResult }
+
 const formOf = (result: unknown): ResultForm => isRecord(result) && 'data' in result ? 'wrapped' : 'record'
 
 function apply (transform: Transform, result: unknown, scope: Partial<Scope> = {}, form = formOf(result)): unknown {
   const within = context()
-  const compiled = compileTransform(transform, '', within)
+  const compiled = compileTransform(transform, '', within, unknownForm)
   within.faults.throwIfAny()
   return compiled?.apply(result, { ...noScope, ...scope }, form)
 }
@@ -90,17 +93,18 @@ t.test('a field with the whole record or response is not circular, so that it ca
 })
 
 t.test('references are listed, and faults are reported', async (t) => {
-  t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context())?.references, [{
+  t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context(), unknownForm)?.references, [{
     source: 'auth',
     path: ['role']
   }, { source: 'query', path: ['q'] }])
-  t.equal(compileTransform({}, '', context()), null)
+  t.equal(compileTransform({}, '', context(), unknownForm), null)
   const within = context()
   t.equal(
     compileTransform(
       { fields: { a: 'itm.x', b: 'item.' }, operations: [{ type: 'compute', fields: { 'c/d': '{{secret:K}}' } }] },
       '/t',
-      within
+      within,
+      unknownForm
     ),
     null
   )
