@@ -253,6 +253,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     // Errors before routing have the same body as every other error.
     frameworkErrors: handleUnroutedError,
     clientErrorHandler: handleClientError,
+    // Fastify trusts no proxy if the option is a number.
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...serverOptions
   })

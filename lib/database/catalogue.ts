@@ -33,9 +33,9 @@ export interface Column {
   readonly withoutLike?: true
   /** For `varchar(20)`, `char(20)` and arrays of them: the number of characters. */
   readonly maxLength?: number
-  /** For `numeric(5, 2)` and arrays of it: the number of digits, */
+  /** For `numeric(5, 2)` and arrays of it: the number of digits. */
   readonly precision?: number
-  /** and of those behind the point; negative if digits before the point are rounded. */
+  /** The number of digits after the point, with `precision`. Negative if digits before the point are rounded. */
   readonly scale?: number
 }
 

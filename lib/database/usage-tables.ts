@@ -14,9 +14,9 @@ export interface UsageTables {
     route: string
     status: number
     count: Bigint
-    /** The durations: buckets of a histogram, in their order, */
+    /** The buckets of a histogram of durations, in order. */
     buckets: number[]
-    /** and the number of requests in each. */
+    /** The number of requests in each bucket. */
     counts: ColumnType<string[], number[], number[]>
   }
 
@@ -85,9 +85,9 @@ export interface UsageTables {
     plan: string | null
     /** The next due time: the end of a period or a grace, or the next call to the provider. */
     due_at: OptionalTime
-    /** The time of the provider's last response, */
+    /** The time of the provider's last response. */
     pulled_at: OptionalTime
-    /** and of the last call to it. */
+    /** The time of the last call to the provider. */
     tried_at: OptionalTime
   }
 

@@ -143,12 +143,12 @@ function now (): string {
 
 /** An own member of an object, or an item of an array; other values have no members. */
 export function member (value: unknown, name: string | number): unknown {
-  if (!isRecord(value) || !Object.hasOwn(value, name)) return undefined
+  if (!hasMembers(value) || !Object.hasOwn(value, name)) return undefined
   // An array has its own `length`, which is not part of its JSON.
   return name === 'length' && Array.isArray(value) ? undefined : value[name]
 }
 
-function isRecord (value: unknown): value is Readonly<Record<string | number, unknown>> {
+function hasMembers (value: unknown): value is Readonly<Record<string | number, unknown>> {
   return typeof value === 'object' && value !== null
 }
 

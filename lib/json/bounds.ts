@@ -12,9 +12,9 @@ export const maxJsonItems = 500_000
 /** Different keys in a database result: 1,000 rows, each with 50 keys of its own. The rows of one table have as many as its columns. */
 export const maxStoredKeys = 50_000
 
-const smallText = 50_000 // characters; shorter texts have no room for that many different keys
+const smallText = 50_000 // characters; shorter texts have no room for `maxJsonKeys` different keys
 
-/** The bounds of a text; the rest of a sentence for each exceeded one. */
+/** The bounds of a text. */
 interface Bounds {
   readonly depth: number
   readonly keys: number
@@ -51,6 +51,7 @@ export function parseBounded (text: string): unknown {
 
 const number = (value: number) => value.toLocaleString('en')
 
+/** The rest of a sentence for each exceeded bound. */
 const excesses = {
   depth: ({ depth }: Bounds) => `is nested deeper than ${depth} levels`,
   keys: ({ keys }: Bounds) => `has more than ${number(keys)} different keys, where a key after other keys counts again`,

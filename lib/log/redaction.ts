@@ -2,6 +2,7 @@
 
 const maxLine = 262_144 // characters; longer lines are cut
 const keptOfLong = 4096
+const redacted = '[Redacted]'
 
 /** Parts of the names in every line with a secret, and in few others: short, and in both cases, as the flag `i` takes twice as long. */
 const words = new RegExp(
@@ -45,7 +46,7 @@ const bare = /(?:\\[^"\\nrt]|[^"\\,}\]])*/y
 
 /** Replaces the value of each such member by `"[Redacted]"`. */
 function redactMembers (line: string): string {
-  let redacted = ''
+  let text = ''
   let kept = 0
   for (let end = line.indexOf('":'); end !== -1; end = line.indexOf('":', end + 2)) {
     const escapes = escapesOf(line, end)
@@ -57,12 +58,12 @@ function redactMembers (line: string): string {
     const value = line.slice(start, over)
     if (!tellsSecret(kind, escapes === 0 ? value : value.replaceAll('\\', ''))) continue
     const mark = `${'\\'.repeat(escapes)}"`
-    redacted += `${line.slice(kept, start)}${mark}[Redacted]${mark}`
+    text += `${line.slice(kept, start)}${mark}${redacted}${mark}`
     kept = over
     // Redacted values are not searched for members.
     end = over - 2
   }
-  return kept === 0 ? line : redacted + line.slice(kept)
+  return kept === 0 ? line : text + line.slice(kept)
 }
 
 /**
@@ -120,7 +121,6 @@ function endOfString (line: string, start: number, escapes: number): number {
   return line.length
 }
 
-const redacted = '[Redacted]'
 const shortestToken = 20 // characters of the user of an address
 
 interface Pattern {

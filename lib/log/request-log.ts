@@ -18,7 +18,7 @@ export function noteErrorCode (request: FastifyRequest, code: string): void {
 }
 
 export class RequestLog extends LogController {
-  /** Each request has a logger of its own: the server has one. */
+  /** The server logs, so each request has its own child logger. Otherwise all requests share one logger, which must not hold a request. */
   readonly #isOn: boolean
 
   constructor (isOn: boolean) {

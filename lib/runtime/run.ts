@@ -70,15 +70,15 @@ async function run (
   // The size of the copied request values is known before the first query.
   guardResponse?.(scope, 0)
   const calls = route.integrations.length > 0
-  const writes = (guardResponse !== null || once !== undefined || form !== null) && route.write
-  /** Set if the response is made in the transaction of the writes. */
+  /** The response is made in the transaction of the writes. */
+  const isWhole = !calls && (form !== null || (route.write && (guardResponse !== null || once !== undefined)))
+  /** Set if `isWhole`. */
   let body: string | undefined
-  const isWhole = (writes || form !== null) && !calls
   const turns = calls || route.write ? unrefused : { memory: engine.resultMemory, waits: true }
   const turn = { worker: scope, length: 0, turns }
   // The work in the transaction does not wait.
   if (isWhole && route.transform !== null) await inTurn(turn, () => {})
-  const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
+  const result = isWhole || route.transaction || guard !== undefined || form !== null || (once !== undefined && route.write)
     ? await engine.transaction(options, async (session) => {
       const own = (bound: BoundQuery) => session.text(bound.statement, bound.values)
       const stores: Stores = { sql: own, documents: firestore, held, turns: inTransaction }
@@ -89,13 +89,13 @@ async function run (
         body = await bodyOf(route, result, scope, inTransaction)
         reportCreated(result, caller)
         await once?.answered(session, body)
-      } else if (writes) await once?.written(session)
+      } else if (route.write) await once?.written(session)
       return result
     })
     : await runQueries(route, scope, { sql, documents: firestore, held, turns })
   if (isWhole) once?.kept()
   // The written rows name the files, even if a later call fails.
-  if (isWhole || writes) form?.keep()
+  if (isWhole || route.write) form?.keep()
   if (written !== undefined) await written()
   if (body !== undefined) return body
   const last = calls ? await runIntegrations(route, scope, caller) : null

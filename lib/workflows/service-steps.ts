@@ -83,7 +83,7 @@ export const storageStep = {
       const suggestion = near === undefined ? '' : `; did you mean "${near}"?`
       return [...faults, { pointer: '/operation', message: `expected ${storageOperations.map((name) => `"${name}"`).join(', ')}${suggestion}` }]
     }
-    if (!isRecord(params) || Array.isArray(params)) return [...faults, { pointer: '/params', message: 'expected an object' }]
+    if (!isRecord(params)) return [...faults, { pointer: '/params', message: 'expected an object' }]
     const { required, optional }: Params = operations[operation]
     const known = [...required, ...optional]
     return [
