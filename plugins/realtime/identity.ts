@@ -4,7 +4,7 @@ import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { optional } from '../../lib/plugin/define.js'
-import { isPlatformAdmin, requirePermissions } from '../auth/access.js'
+import { callerOf, isPlatformAdmin, requirePermissions } from '../auth/access.js'
 import { bearerToken } from '../auth/identification.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { requiredTenant } from '../tenancy/required.js'
@@ -147,14 +147,15 @@ export function createIdentities (app: FastifyInstance) {
       return { ...member, verify: () => claimsOf(credential), count: counted }
     },
 
-    /** The identity of the caller of a request, who is verified again by the token or key in its headers. */
+    /** The identity of a request's caller. It is verified again with the token or key in the headers. */
     identityOf (request: FastifyRequest): Identity {
       const { id: tenant, createdAt } = requiredTenant(request)
-      const member = { claims: request.auth ?? { sub: '' }, tenant, createdAt }
-      const { authorization = '', 'x-api-key': key } = request.headers
-      const verify = () =>
-        key === undefined ? app.auth.verify(authorization.replace(/^bearer +/i, '').trim()) : app.auth.identify(String(key))
-      return { ...member, verify, count: () => count(request, member) }
+      const member = { claims: callerOf(request), tenant, createdAt }
+      const key = request.headers['x-api-key']
+      const credential: Credential = key === undefined
+        ? { kind: 'token', text: bearerToken(request) ?? '' }
+        : { kind: 'key', text: String(key) }
+      return { ...member, verify: () => claimsOf(credential), count: () => count(request, member) }
     }
   }
 }

@@ -9,6 +9,7 @@ import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
+import { bearerToken } from '../auth/identification.js'
 import type { Sessions } from './service.js'
 
 const Nothing = named('OptionalBody', ClosedObject({}, { description: 'An empty object, which can be omitted.' }))
@@ -50,13 +51,12 @@ export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
 
 /** The token of the request, which the plugin auth has accepted, with its claims. */
 function sessionOf (request: FastifyRequest): { claims: Claims, token: string } {
-  const { headers } = request
-  if (headers['x-api-key'] !== undefined) {
+  if (request.headers['x-api-key'] !== undefined) {
     throw failure('badRequest', {
       message: 'An API key has no session: send the token of the session. Revoke a key at the endpoint that created it'
     })
   }
-  const [, token] = headers.authorization?.trim().split(/ +/) ?? []
-  if (token === undefined) throw tokenMissing()
+  const token = bearerToken(request)
+  if (token === null) throw tokenMissing()
   return { claims: callerOf(request), token }
 }
