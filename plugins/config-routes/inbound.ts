@@ -1,4 +1,4 @@
-/** Webhook routes: verifies the signature of each request, reads its body and handles each delivery once. */
+/** Webhook routes: verifies the signature of each request, and handles each delivery once. */
 import { createHash, createHmac } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Warned } from '../../lib/cache/warned.js'
@@ -6,15 +6,14 @@ import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { hasTemplate } from '../../lib/expressions/template-parser.js'
-import { createJsonParser } from '../../lib/http/json-body.js'
 import { originOf } from '../../lib/http/request-target.js'
 import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
-import { formOf, isForm } from '../../lib/webhooks/form.js'
 import { maxSigningSecret } from '../../lib/webhooks/scheme.js'
-import { challengeOf, type Delivery, isRepeated, type WebhookProvider } from '../../lib/webhooks/schemes.js'
+import { challengeOf, type Delivery, isRepeated } from '../../lib/webhooks/schemes.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import type { Secrets } from '../secrets/service.js'
+import { createReadBody, requireReadable } from './signed-body.js'
 import type { WebhookDeduplication } from './webhook-deduplication.js'
 
 const contentType = 'application/json; charset=utf-8'
@@ -69,13 +68,13 @@ export function createInbound (
     const path = pathOf(webhook.path, request.params)
     const id = scheme.idOf(delivery, payload)
     const once = () => deduplication.once({ tenant, path, id }, work)
+    const onceForAll = () => {
+      const signedId = scheme.signedIdOf?.(delivery)
+      const shared = { tenant: platformRef, path, id: sharedId(accepted, signedId ?? id) }
+      return deduplication.once(shared, signedId === undefined ? work : once)
+    }
     // A shared secret signs for every tenant: the delivery is handled only for the first tenant that it names.
-    const response = own
-      ? await once()
-      : await deduplication.once(
-        { tenant: platformRef, path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
-        scheme.signedIdOf === undefined ? work : once
-      )
+    const response = await (own ? once() : onceForAll())
     if (response !== undefined && !webhook.acknowledges) return response
     reply.code(200)
     return received
@@ -145,63 +144,4 @@ function pathOf (path: string, params: unknown): string {
   const text = path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment)
     .join('/')
   return text.length <= maxPath ? text : `sha256:${createHash('sha256').update(text).digest('base64url')}`
-}
-
-/**
- * Keeps the bodies of webhook routes in this context as bytes. Other routes get parsed JSON, as elsewhere.
- * @param takesForm the route refuses other bodies itself
- */
-export function keepSignedBodies (
-  app: FastifyInstance,
-  isWebhook: (request: FastifyRequest) => boolean,
-  takesForm: (request: FastifyRequest) => boolean = () => false
-): void {
-  const parseJson = createJsonParser(app)
-  if (!app.hasRequestDecorator('signed')) app.decorateRequest('signed', false)
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    if (isWebhook(request)) done(null, body)
-    else parseJson(request, body, done)
-  })
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    if (isWebhook(request)) done(null, body)
-    else done(takesForm(request) ? null : failure('mediaTypeUnsupported'))
-  })
-}
-
-const jsonType = /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i
-
-/** Throws `mediaTypeUnsupported` for a body that is compressed, is not UTF-8, or is neither JSON nor a form. */
-function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
-  const { 'content-encoding': coding, 'content-type': type } = headers
-  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    throw failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
-  }
-  if (type === undefined && body.length === 0) return
-  if (!isForm(type) && !jsonType.test(type ?? '')) {
-    throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
-  }
-  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1]
-  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) {
-    throw failure('mediaTypeUnsupported', { message: 'Send the body in UTF-8' })
-  }
-}
-
-/** Parses a signed body. Rejects with `badRequest` if the body does not match its Content-Type. */
-function createReadBody (app: FastifyInstance) {
-  const parseJson = createJsonParser(app)
-  const json = async (request: FastifyRequest, body: Buffer) =>
-    await new Promise<unknown>((resolve, reject) => {
-      parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
-    })
-  return async (request: FastifyRequest, body: Buffer, provider: WebhookProvider): Promise<unknown> => {
-    const type = request.headers['content-type']
-    if (type === undefined) return undefined
-    if (!isForm(type)) return await json(request, body)
-    const form = formOf(body)
-    if (form === null) throw failure('badRequest', { message: 'The form is not valid UTF-8, or has more than 1000 fields' })
-    const { payload } = form
-    // Set to send forms, GitHub and Slack put JSON into the field `payload`; Slack's interactions always do.
-    return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
-  }
 }

@@ -16,8 +16,8 @@ import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
 import { acceptForms, leaveOtherBodies } from '../files/multipart.js'
 import type { ServeCall } from '../tools/types.js'
-import { keepSignedBodies } from './inbound.js'
 import { type Serving, servingCalls } from './serving.js'
+import { keepSignedBodies } from './signed-body.js'
 
 const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
 const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
