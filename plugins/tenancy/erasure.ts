@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
-import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
+import type { Table } from '../../lib/database/catalogue.js'
 import { topics } from '../../lib/database/events.js'
 import { jobStates } from '../../lib/database/job-states.js'
 import { identifier, qualified } from '../../lib/database/sql.js'
@@ -11,6 +11,7 @@ import { hasTenant, waitForWrites } from '../../lib/database/tenant-lock.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
+import { deletionOrder, type Referrer, referrersOf } from './deletion-order.js'
 
 const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows per statement; fewer if that takes too long
@@ -217,54 +218,3 @@ export const tenantOwnedTables = [
   'tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.billing_events', 'tenantry.billing_subscriptions',
   'tenantry.billing_tenants'
 ] as const satisfies readonly (keyof SystemTables)[]
-
-interface Referrer extends ForeignKey {
-  readonly table: Table
-}
-
-/** Tables that refer to each other in a circle, or a single table. `circular`: whether there is a circle, also of one table. */
-interface TableGroup {
-  readonly tables: readonly Table[]
-  readonly circular: boolean
-}
-
-/** The foreign keys that lead to each table. */
-function referrersOf (tables: readonly Table[]): ReadonlyMap<string, readonly Referrer[]> {
-  const referrers = new Map<string, Referrer[]>(tables.map(({ name }) => [name, []]))
-  for (const table of tables) {
-    for (const key of table.foreignKeys) referrers.get(key.referencedTable)?.push({ ...key, table })
-  }
-  return referrers
-}
-
-/**
- * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the graph of
- * references, by Tarjan's algorithm (1972). A group comes after all groups that its edges reach: here, the tables that refer to it.
- */
-function deletionOrder (tables: readonly Table[], referrers: ReadonlyMap<string, readonly Referrer[]>): TableGroup[] {
-  const groups: TableGroup[] = []
-  const visits = new Map<Table, { order: number, lowest: number }>()
-  const open: Table[] = []
-
-  function visit (table: Table): { order: number, lowest: number } {
-    const own = { order: visits.size, lowest: visits.size }
-    visits.set(table, own)
-    const place = open.push(table) - 1
-    for (const { table: referrer } of referrers.get(table.name) ?? []) {
-      const seen = visits.get(referrer)
-      if (seen === undefined) own.lowest = Math.min(own.lowest, visit(referrer).lowest)
-      else if (open.includes(referrer)) own.lowest = Math.min(own.lowest, seen.order)
-    }
-    if (own.lowest === own.order) {
-      const members = open.splice(place)
-      groups.push({
-        tables: members,
-        circular: members.length > 1 || table.foreignKeys.some(({ referencedTable }) => referencedTable === table.name)
-      })
-    }
-    return own
-  }
-
-  for (const table of tables) if (!visits.has(table)) visit(table)
-  return groups
-}

@@ -13,9 +13,9 @@ import { addStep } from '../../lib/plugin/pipeline.js'
 import { Tenancy as TenancySchema, type Tenancy as TenancySection } from '../../lib/schema/tenancy.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
-import {
-  type Admission, createAdmission, createCallerStep, createProvisioning, createTenantMemory, createUnauthenticatedStep
-} from './resolution.js'
+import { createTenantMemory } from './memory.js'
+import { createProvisioning } from './provisioning.js'
+import { type Admission, createAdmission, createCallerStep, createUnauthenticatedStep } from './resolution.js'
 import { createTenants, type Tenants } from './service.js'
 import { createTenantStore, forgetDeleted } from './store.js'
 import type { Tenant } from './tenant.js'

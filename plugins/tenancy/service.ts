@@ -7,7 +7,7 @@ import { failure } from '../../lib/errors.js'
 import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import type { TenancyParts } from './resolution.js'
+import type { TenancyParts } from './provisioning.js'
 import type { TenantChanges, TenantList } from './store.js'
 import type { Tenant, TenantRecord } from './tenant.js'
 
