@@ -5,8 +5,8 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { createBatcher } from '../../lib/concurrency/batcher.js'
 import { isFailure } from '../../lib/errors.js'
+import type { WaitingCounts } from './counts.js'
 import type { Gauges } from './gauges.js'
-import type { WaitingCounts } from './requests.js'
 import type { Batch, UsageStore } from './store.js'
 
 const every = 1000 // ms; after thirty of them without a heartbeat, other instances count this one as gone

@@ -10,9 +10,9 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isCreatedAt } from '../../lib/database/tenant-life.js'
 import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Figures, Freed } from './counts.js'
 import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
-import type { Figures, Freed } from './requests.js'
 
 const maxResolved = 1000 // reservations per statement
 const keptDays = 800 // for which figures are kept: two years and the months around them
@@ -147,7 +147,7 @@ const takeStatement = {
   name: 'usage_take',
   text: `with others as (
     select coalesce(sum(g.value), 0) as value from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
-    where g.tenant_id = $2 and g.gauge = $3 and g.instance_id <> $1::uuid and i.seen_at > clock_timestamp() - interval '30 seconds'
+    where g.tenant_id = $2 and g.gauge = $3 and g.instance_id <> $1::uuid and i.seen_at > clock_timestamp() - interval ${silenceText}
   ), room as (
     select value, case when $6::bigint is null then $5::bigint else greatest(least($5::bigint, $6::bigint - value - $4::bigint), 0) end as admitted from others
   ), put as (

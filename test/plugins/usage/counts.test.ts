@@ -1,9 +1,9 @@
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
+import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
 import { allowed, bytesText, checkAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
-import { add, createCounts, noFigures } from '../../../plugins/usage/requests.js'
 import { fakeClock } from '../../helpers/clock.js'
 import { smallPlans } from './app.js'
 
