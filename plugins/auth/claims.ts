@@ -62,7 +62,7 @@ export interface VerifiedClaims {
  *
  * @param maxLifetime seconds from `iat` to `exp`, Infinity for no bound. With a bound, a token without `iat` is refused
  */
-export function heldAt (time: number, payload: unknown, maxLifetime: number): VerifiedClaims {
+export function requireValid (time: number, payload: unknown, maxLifetime: number): VerifiedClaims {
   if (!isClaims(payload)) throw tokenInvalid()
   const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()

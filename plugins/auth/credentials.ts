@@ -5,7 +5,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import { apiKeyIdOf, keyTextOf } from '../../lib/identity/api-key-claims.js'
 import { type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, platformClaims, platformKeyId } from './callers.js'
-import { heldAt } from './claims.js'
+import { requireValid } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
 import { bearerToken } from './identification.js'
 import type { OwnKeys } from './own-key.js'
@@ -68,7 +68,7 @@ export function createCredentials (
         const { provider, key, id } = credential
         if (!isTrusted(provider, key)) throw tokenInvalid()
         const stored = provider === ownProvider ? { ...credential.claims } : fromProvider(provider, credential.claims)
-        const { claims } = heldAt(now(), stored, maxLifetime)
+        const { claims } = requireValid(now(), stored, maxLifetime)
         if (await (sources.revocations() ?? noRevocations).refuses(claims, () => id)) throw tokenInvalid()
         return claims
       }

@@ -5,10 +5,11 @@ import { whenKnown } from '../../lib/cache/async-cache.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { tokenMissing } from './access.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
-import { bearerToken, type Verified } from './identification.js'
+import { bearerToken } from './identification.js'
 import { ownProvider } from './providers/claims.js'
 import type { Registration } from './registration.js'
 import type { TokenStore } from './tokens.js'
+import type { Verified } from './verifier.js'
 
 /** The functions of @fastify/jwt take options, a callback, both or neither. */
 type Callback = (error: unknown, result?: unknown) => void

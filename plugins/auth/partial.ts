@@ -5,7 +5,7 @@
 import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'
-import { heldAt, requireForm } from './claims.js'
+import { requireForm, requireValid } from './claims.js'
 import { type Keys, verifierOf, verifyWithAny } from './keys.js'
 
 /** The life of a partial token in seconds. */
@@ -47,7 +47,7 @@ export function createPartialTokens ({ algorithm: own, verifying, signing }: Key
       requireForm(payload)
       return jwt.sign(payload, options)
     },
-    verify: (token) => heldAt(now(), verifyWithAny(verifiers, token), partialLifetime).claims
+    verify: (token) => requireValid(now(), verifyWithAny(verifiers, token), partialLifetime).claims
   }
 }
 

@@ -6,12 +6,12 @@ import type { Claims } from '../../lib/expressions/types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { requireForm, requireLifetime } from './claims.js'
 import { tokenInvalid } from './errors.js'
-import { createVerifier, maxTokenLength, type Verifier } from './identification.js'
 import type { OwnKeys } from './own-key.js'
 import type { PartialClaims } from './partial.js'
 import type { Providers } from './providers/index.js'
 import { readToken } from './providers/signature.js'
 import { type Sources, tokenId } from './sources.js'
+import { createVerifier, maxTokenLength, type Verifier } from './verifier.js'
 
 const defaultExpiresIn = 3600 // s
 

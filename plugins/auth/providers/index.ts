@@ -5,7 +5,7 @@ import { whenKnown } from '../../../lib/cache/async-cache.js'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
 import { deepFreeze } from '../../../lib/json/plain-value.js'
 import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
-import { heldAt, type VerifiedClaims } from '../claims.js'
+import { requireValid, type VerifiedClaims } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
 import { createJwks, type Jwks } from './jwks.js'
@@ -46,7 +46,7 @@ export function createProviders (
     const { jwks } = provider
     const isSignedBy = (key: KeyObject) => isSigned(token.input, token.signature, key, algorithm)
     const claims = () => ({
-      ...heldAt(now(), mapClaims(provider.name, provider, token.payload), maxLifetime),
+      ...requireValid(now(), mapClaims(provider.name, provider, token.payload), maxLifetime),
       payload: deepFreeze(token.payload)
     })
     const settle = (key: KeyObject) => {
