@@ -17,8 +17,9 @@ import { type ActingRequest, actorOf } from '../auth/actor.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { readFilters } from './filters.js'
 import { readOrder } from './order.js'
+import type { Reach } from './reach.js'
 import { createShapes, type Places, type ShapeQuery } from './shapes.js'
-import { keyOf, type Reach, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
+import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
 
 export interface Caller {
   readonly request: ActingRequest

@@ -12,7 +12,7 @@ import type { QueryContext } from '../../lib/queries/context.js'
 import { compileQuery } from '../../lib/queries/index.js'
 import { type Fault, FaultList } from '../../lib/schema/faults.js'
 import type { Query } from '../../lib/schema/query.js'
-import { type Reach, viewOf } from './tables.js'
+import { type Reach, viewOf } from './reach.js'
 
 const maxShapes = 500 // of all callers
 const maxKeptText = 16_384 // characters of SQL; longer ones are compiled each time
