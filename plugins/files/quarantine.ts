@@ -3,24 +3,21 @@
  * the claim expires if its process ends. Tenants take turns, so that one with many files does not delay others.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import { type Kysely, sql } from 'kysely'
+import type { Kysely } from 'kysely'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 import { KeyCounts } from '../../lib/concurrency/key-counts.js'
-import type { SystemTables, SystemTransaction } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } from '../../lib/files/clamd.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { hourMs } from '../../lib/time/spans.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { emitFile, writeInfected } from './events.js'
-import { dueIn, fileOrNull, keyOf, spanOf } from './store.js'
-import type { StoredFile } from './types.js'
+import { retryMs, type ScanStore } from './scan-store.js'
+import { keyOf } from './store.js'
 
 const maxScans = 4 // scans of a process; clamd has ten threads by default
 const maxScansOfTenant = 2
 const leaseMs = 30_000 // ms for which other instances leave a claimed file alone
-const retryMs = 20_000 // ms until a failed scan is retried, at least
-const maxRetryMs = hourMs
 const pingMs = 2_000
 const turnMs = 60_000 // ms for a tenant to wait for its turn
 const tenantsPerCheck = 100 // tenants in one check
@@ -30,7 +27,7 @@ const noTurn = new Error('no turn for a scan')
 
 export interface QuarantineParts {
   readonly scanner: ScannerAddress
-  readonly scans: ReturnType<typeof createScanStore>
+  readonly scans: ScanStore
   readonly objects: Pick<ObjectStore, 'get'>
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   readonly emitter: () => Pick<Webhooks, 'emit' | 'wake'> | null
@@ -158,54 +155,4 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 export function scannerAddress (text: string): ScannerAddress {
   const colon = text.lastIndexOf(':')
   return { host: text.slice(0, colon).replace(/^\[|\]$/g, ''), port: Number(text.slice(colon + 1)) }
-}
-
-const table = 'tenantry.files'
-
-export function createScanStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
-  const updateUnsettled = (db: Kysely<SystemTables>, tenant: Owner, id: string) =>
-    db.updateTable(table)
-      .where('tenant_id', '=', tenant).where('id', '=', id).where('status', '=', 'quarantined').where('scan_at', 'is not', null)
-
-  return {
-    /** The tenants after `after`, in order, that have files to scan. */
-    async dueTenants (after: string, limit: number): Promise<Owner[]> {
-      // Jumps from tenant to tenant in the index, so that tenants with many files cost no more.
-      const { rows } = await sql<{ tenant: Owner }>`with recursive due (tenant) as (
-        (select tenant_id from tenantry.files where scan_at <= now() and tenant_id > ${after} order by tenant_id limit 1)
-        union all
-        select (select f.tenant_id from tenantry.files f where f.scan_at <= now() and f.tenant_id > due.tenant order by f.tenant_id limit 1)
-        from due where due.tenant is not null
-      ) select tenant from due where tenant is not null limit ${limit}`.execute(db)
-      return rows.map(({ tenant }) => tenant)
-    },
-
-    /** Claims the tenant's longest waiting file. For other servers it is due again after `ms`. null if no file is due. */
-    async claim (tenant: Owner, ms: number): Promise<string | null> {
-      const { rows: [row] } = await sql<{ id: string }>`update tenantry.files set scan_at = ${dueIn(ms)}
-        where tenant_id = ${tenant} and id = (
-          select id from tenantry.files where tenant_id = ${tenant} and scan_at <= now() order by scan_at limit 1 for update skip locked
-        ) returning id`.execute(dbFor(tenant))
-      return row?.id ?? null
-    },
-
-    /** Sets when a claimed file is due again: later while its scan runs, and if the scanner has failed. */
-    async moveTo (tenant: Owner, id: string, ms: number): Promise<void> {
-      await updateUnsettled(dbFor(tenant), tenant, id).set({ scan_at: dueIn(ms) }).execute()
-    },
-
-    /** Makes a file that cannot be scanned due after as long as it has waited so far: each wait is twice the one before. */
-    async postpone (tenant: Owner, id: string): Promise<void> {
-      const wait = sql`least(greatest(now() - created_at, ${spanOf(retryMs)}), ${spanOf(maxRetryMs)})`
-      await updateUnsettled(dbFor(tenant), tenant, id).set({ scan_at: sql<Date>`now() + ${wait}` }).execute()
-    },
-
-    /** Ends the quarantine of a clean file, or records why a file stays. null if the file was deleted or already settled. */
-    async settle (writer: SystemTransaction, tenant: Owner, id: string, verdict: Verdict): Promise<StoredFile | null> {
-      const set = verdict.status === 'clean'
-        ? { status: 'ready' as const }
-        : { scan_result: verdict.status, ...verdict.status === 'infected' && { scan_signature: verdict.signature } }
-      return fileOrNull(await updateUnsettled(writer, tenant, id).set({ ...set, scan_at: null }).returningAll().executeTakeFirst())
-    }
-  }
 }
