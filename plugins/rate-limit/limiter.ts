@@ -1,19 +1,19 @@
-/** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
+/** Counts a request, shows the count in its response, and refuses it beyond the limit. */
 import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { catalogue, retryIn, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
-import { addStep } from '../../lib/plugin/pipeline.js'
 import type { Tenant } from '../tenancy/tenant.js'
 import { callerLimits } from './caller-limits.js'
+import { mergeHeaders, strictest, writeHeaders } from './headers.js'
 import { createRefusalPace } from './refusal-pace.js'
 import { createLimit, type Limit } from './rules.js'
 import type { ClientKind, LimitResult, RateLimitStore } from './store.js'
-import type { CountedCall, CountedReply, RateLimiter, RouteLimiter } from './types.js'
+import type { CountedCall, CountedReply, RouteLimiter } from './types.js'
 
 const planWindow = 60_000 // ms: plans limit requests per minute
 
@@ -33,7 +33,8 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
 
   function tenantOf (request: Pick<CountedCall, 'auth'> & { readonly tenant: { readonly id: TenantId } | null }): TenantId | undefined {
     const named = request.auth?.tenant_id
-    return named === undefined ? (trustsHeader() ? request.tenant?.id : undefined) : tenantIdOf(named)
+    if (named !== undefined) return tenantIdOf(named)
+    return trustsHeader() ? request.tenant?.id : undefined
   }
 
   /** Without a database of tenants there are no plans. */
@@ -145,18 +146,6 @@ function createCeilings (plans: Plans | null): Ceilings {
   }
 }
 
-/** The limit with fewer requests left. If both are equal, the one that ends later. */
-function strictest (first: Limit, second: Limit | null, taken: LimitResult): { limit: Limit, left: number, resetAt: number } {
-  const left = Math.max(0, first.rule.max - taken.count)
-  if (second !== null) {
-    const leftOfSecond = Math.max(0, second.rule.max - taken.secondCount)
-    if (leftOfSecond < left || (leftOfSecond === left && taken.secondResetAt > taken.resetAt)) {
-      return { limit: second, left: leftOfSecond, resetAt: taken.secondResetAt }
-    }
-  }
-  return { limit: first, left, resetAt: taken.resetAt }
-}
-
 function refusal ({ rule: { message, statusCode, max }, plan }: Limit, waitMs: number): TenantryError {
   const entry = statusCode === undefined
     ? catalogue.rateLimited
@@ -190,108 +179,4 @@ function refundLater (
       log.warn({ err: error }, 'a request could not be returned to its rate limit')
     })
   })
-}
-
-const limitHeader = 'x-ratelimit-limit'
-const remainingHeader = 'x-ratelimit-remaining'
-const resetHeader = 'x-ratelimit-reset'
-
-const isCounted = Symbol('tenantry.rate-limit.counted')
-const shownLimit = Symbol('tenantry.rate-limit.shown')
-
-/** The values of the headers. */
-interface Shown {
-  readonly max: number
-  readonly left: number
-  /** Seconds since 1970. */
-  readonly reset: number
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The route's limit has counted the request, or is about to. */
-    [isCounted]: boolean
-    /** The headers that this plugin wrote last; null without any. */
-    [shownLimit]: Shown | null
-  }
-}
-
-export function decorateRequests (app: FastifyInstance): void {
-  app.decorateRequest('rateLimited', false)
-  app.decorateRequest(isCounted, false)
-  app.decorateRequest(shownLimit, null)
-}
-
-/** Writes the strictest limit, unless the request is admitted and the headers already show one with fewer requests left. Returns it. */
-function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: LimitResult) {
-  const shown = strictest(first, second, taken)
-  const before = reply.getHeader(remainingHeader)
-  const isStricter = taken.admitted && before !== undefined && Number(before) <= shown.left
-  if (!isStricter) write(request, reply, { max: shown.limit.rule.max, left: shown.left, reset: Math.ceil(shown.resetAt / 1000) })
-  return shown
-}
-
-/**
- * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is in seconds from
- * now. This keeps the stricter limit, with its reset in seconds since 1970. If both are equal, it keeps the one that ends later.
- *
- * @param now the clock, in milliseconds since 1970
- */
-function mergeHeaders (request: FastifyRequest, reply: FastifyReply, now: () => number): void {
-  const reset = reply.getHeader(resetHeader)
-  const { [shownLimit]: own } = request
-  if (reset === undefined || reset === own?.reset) return
-  const theirs = {
-    max: Number(reply.getHeader(limitHeader)),
-    left: Number(reply.getHeader(remainingHeader)),
-    reset: Math.ceil(now() / 1000) + Number(reset)
-  }
-  const isStricter = own !== null && (own.left < theirs.left || (own.left === theirs.left && own.reset > theirs.reset))
-  write(request, reply, isStricter ? own : theirs)
-}
-
-function write (request: FastifyRequest, reply: FastifyReply, shown: Shown): void {
-  request[shownLimit] = shown
-  reply.header(limitHeader, shown.max)
-  reply.header(remainingHeader, shown.left)
-  reply.header(resetHeader, shown.reset)
-}
-
-export function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {
-  addStep(route, 'address-limit', (request, reply, done) => {
-    const pending = limiter.check(request, reply, limit)
-    if (pending === undefined) done()
-    else pending.then(() => done(), done)
-  })
-}
-
-export function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit): void {
-  addStep(route, 'rate-limit', (request, reply, done) => {
-    request[isCounted] = true
-    const pending = limiter.checkRoute(request, reply, limit)
-    if (pending === undefined) done()
-    else pending.then(() => done(), done)
-  })
-  // A request that failed earlier, for example with an invalid token, shows the limit too.
-  const showAnyway: onSendHookHandler = (request, reply, payload, done) => {
-    const finish = () => {
-      limiter.mergeHeaders(request, reply)
-      done(null, payload)
-    }
-    if (request[isCounted] || request.rateLimited || reply.statusCode < 400) return finish()
-    request[isCounted] = true
-    const pending = limiter.countFailure(request, reply, limit)
-    if (pending === undefined) finish()
-    else pending.then(finish, done)
-  }
-  route.onSend = [route.onSend ?? [], showAnyway].flat()
-}
-
-/** For routes whose limit is counted later, or only for addresses. */
-export function addHeaderStep (route: RouteOptions, limiter: RouteLimiter): void {
-  const merge: onSendHookHandler = (request, reply, payload, done) => {
-    limiter.mergeHeaders(request, reply)
-    done(null, payload)
-  }
-  route.onSend = [route.onSend ?? [], merge].flat()
 }
