@@ -5,51 +5,22 @@
  */
 import { Socket } from 'node:net'
 import { Readable } from 'node:stream'
-import { setImmediate as nextRound } from 'node:timers/promises'
-import type { FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
-import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { failure, retryIn } from '../../lib/errors.js'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { type AccountCall, accountOf, trustsTenantHeader } from '../../lib/http/account.js'
 import { removeContent } from '../../lib/http/caching.js'
 import { limitWriting } from '../../lib/http/caller-left.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { isToolCall, whenEnded } from '../../lib/plugin/request-end.js'
-import { BodyChunks } from './body-chunks.js'
 import { LargeRoutes, unread } from './large-routes.js'
 import { Ledger } from './ledger.js'
-
-const sliceSize = 262_144 // bytes or characters, which take about half a millisecond to encode and write
-
-async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerator<Buffer> {
-  for (let start = 0; start < body.length;) {
-    if (yielder.shouldYield()) await yielder.yield()
-    const end = endOfSlice(body, start)
-    // Encodes a text in slices: encoding it as a whole takes milliseconds and doubles its memory.
-    yield typeof body === 'string' ? Buffer.from(body.slice(start, end)) : body.subarray(start, end)
-    // The time of a slice includes its write, which happens when the slice is taken.
-    yielder.done(sliceSize)
-    start = end
-    await nextRound()
-  }
-}
-
-const highSurrogate = /[\ud800-\udbff]/
-
-/** Surrogate pairs are not split: they are one character in UTF-8. */
-function endOfSlice (body: Buffer | string, start: number): number {
-  const end = start + sliceSize
-  if (end >= body.length) return body.length
-  return typeof body === 'string' && highSurrogate.test(body.charAt(end - 1)) ? end + 1 : end
-}
+import { limitBodies } from './request-bodies.js'
+import { slices, sliceSize } from './slices.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
     responses: Responses
-  }
-  interface FastifyContextConfig {
-    /** The route reads these bodies as streams, and limits them itself. Default: none. */
-    streamsBody?: 'any' | 'form'
   }
 }
 
@@ -74,11 +45,6 @@ const smallResponse = 16_384 // bytes; the kernel buffers this much of a connect
 const slicedResponse = 524_288 // bytes from which a body is written in slices, since one write takes some ms
 const errorResponse = 2048 // bytes; a refusal must always fit
 const streamBytes = 131_072 // bytes that a stream, such as a file, has in memory for a slow reader
-const retryAfter = 1 // s
-
-const form = /^multipart\/form-data\s*(?:;|$)/i
-const smallBody = 16_384 // bytes of a request body that is not counted
-const maxBodies = 67_108_864 // bytes of the request bodies of an account, until the end of their requests
 
 export default definePlugin<ResponsesOptions>({
   name: 'responses',
@@ -104,26 +70,7 @@ export default definePlugin<ResponsesOptions>({
     app.server.on('connection', () => turns.connected())
     app.addHook('preClose', async () => largeRoutes.close())
 
-    const bodies = new Ledger(maxBodies)
-    const countBody: preParsingHookHandler = (request, reply, payload, done) => {
-      const size = bodySize(request)
-      const { socket } = request.raw
-      if (size <= smallBody || !(socket instanceof Socket)) return done()
-      // The connection ended during an earlier hook: the body never arrives, and the response has no further `close` event.
-      if (reply.raw.destroyed) return
-      const account = accountOf(request, trustsHeader)
-      if (!bodies.admits(account, socket, size)) return done(tooManyBodies())
-      // A request may wait for minutes with its body.
-      reply.raw.once('close', bodies.hold(account, socket, size))
-      done(null, new BodyChunks(payload))
-    }
-    app.addHook('onRoute', (route) => {
-      // Bodies of GET and HEAD are not read.
-      if ([route.method].flat().some((method) => method !== 'GET' && method !== 'HEAD')) {
-        route.preParsing = [countBody, route.preParsing ?? []].flat()
-      }
-    })
-
+    limitBodies(app, (request) => accountOf(request, trustsHeader))
     app.addHook('preHandler', (request, reply, done) => {
       if (largeRoutes.known.size === 0 && !turns.isActive) return done()
       const account = accountOf(request, trustsHeader)
@@ -166,28 +113,11 @@ export default definePlugin<ResponsesOptions>({
   }
 })
 
-/** The largest number of bytes that the body can have in memory; 0 for a small body, and for one that is read as a stream. */
-function bodySize (request: FastifyRequest): number {
-  const { 'content-length': length, 'transfer-encoding': encoding, 'content-type': type } = request.headers
-  if (encoding === undefined && (length === undefined || Number(length) <= smallBody)) return 0
-  // Fastify creates `request.routeOptions` at each access.
-  const { bodyLimit = 0, config } = request.routeOptions
-  if (config.streamsBody === 'any' || (config.streamsBody === 'form' && form.test(type ?? ''))) return 0
-  return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
-}
-
-/** The body is not read: the connection ends. */
-function tooManyBodies (): Error {
-  return failure('responsesBusy', {
-    message: 'Too many requests of this tenant with large bodies are in progress: try again when some have ended',
-    ...retryIn(retryAfter, { connection: 'close' })
-  })
-}
-
 /** The characters of a text. In UTF-8 each has at most three bytes, and in most JSON one. */
 function sizeOf (payload: unknown): number {
   if (payload instanceof Readable) return streamBytes
-  return typeof payload === 'string' ? payload.length : payload instanceof Uint8Array ? payload.byteLength : 0
+  if (typeof payload === 'string') return payload.length
+  return payload instanceof Uint8Array ? payload.byteLength : 0
 }
 
 /** Whether the response waits for another one on its connection, or the connection has unsent bytes. */
