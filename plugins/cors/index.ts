@@ -3,7 +3,7 @@
  * read. Preflights are answered before identity and limits. The platform's origins may call everything; a tenant's origins may read
  * responses to calls of this tenant.
  */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { reservedBy } from '../../lib/document/reserved.js'
 import { checkCors } from '../../lib/document/rules/sections.js'
 import { addVary } from '../../lib/http/caching.js'
@@ -103,28 +103,7 @@ export default definePlugin<CorsOptions>({
       }
     })
 
-    // Its hook runs for its own route, which takes preflights of all paths without their own OPTIONS route.
-    await app.register(async (preflights) => {
-      const { default: fastifyCors } = await import('@fastify/cors')
-      // The route of @fastify/cors needs no body, so it reads none.
-      preflights.removeAllContentTypeParsers()
-      preflights.addContentTypeParser('*', (_request, _payload, done) => done(null))
-      await preflights.register(fastifyCors, {
-        delegator (request, done) {
-          const { origin } = request.headers
-          const isOfPlatform = origin !== undefined && isPlatforms(origin)
-          if (origin === undefined || !isPreflight(request) || (!isOfPlatform && tenants?.isListed(origin) !== true)) {
-            return done(null, { origin: false })
-          }
-          done(null, {
-            origin: isOfPlatform && section.origins === '*' ? '*' : true,
-            credentials: isOfPlatform && section.credentials,
-            maxAge: section.maxAge,
-            methods: methodsOf(request.url)
-          })
-        }
-      })
-    })
+    await answerPreflights(app, section, isPlatforms, (origin) => tenants?.isListed(origin) === true, methodsOf)
 
     function allow (request: FastifyRequest, reply: FastifyReply, origin: string): void {
       const further = hasFurtherHeaders ? request.routeOptions.config.exposedHeaders : undefined
@@ -156,6 +135,36 @@ export default definePlugin<CorsOptions>({
     })
   }
 })
+
+/** Adds the route of @fastify/cors, which takes the preflights of all paths without an OPTIONS route of their own. */
+async function answerPreflights (
+  app: FastifyInstance,
+  { origins, credentials, maxAge }: Cors,
+  isPlatforms: (origin: string) => boolean,
+  isListed: (origin: string) => boolean,
+  methodsOf: (url: string) => string
+): Promise<void> {
+  // In a context of its own: there, the hook of @fastify/cors runs for no other route.
+  await app.register(async (preflights) => {
+    const { default: fastifyCors } = await import('@fastify/cors')
+    // The route of @fastify/cors needs no body, so it reads none.
+    preflights.removeAllContentTypeParsers()
+    preflights.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    await preflights.register(fastifyCors, {
+      delegator (request, done) {
+        const { origin } = request.headers
+        const isOfPlatform = origin !== undefined && isPlatforms(origin)
+        if (origin === undefined || !isPreflight(request) || !(isOfPlatform || isListed(origin))) return done(null, { origin: false })
+        done(null, {
+          origin: isOfPlatform && origins === '*' ? '*' : true,
+          credentials: isOfPlatform && credentials,
+          maxAge,
+          methods: methodsOf(request.url)
+        })
+      }
+    })
+  })
+}
 
 function completed (options: CorsOptions): Cors {
   const { origins, credentials = false, maxAge = 600, exposedHeaders = [] } = options
