@@ -7,7 +7,7 @@ import { whole } from '../../lib/plugin/options.js'
 import { maxWorkers } from '../../lib/schema/queue.js'
 import { createBacklogLimit } from './backlog-limit.js'
 import { noticeChannel, queueNotice } from './insert.js'
-import { createNotices } from './notices.js'
+import { createNotifier } from './notifier.js'
 import { startPeriods } from './periods.js'
 import { queueRoutes } from './routes.js'
 import { createQueue } from './service.js'
@@ -49,11 +49,11 @@ export default definePlugin<QueueOptions>({
     const store = createJobStore(db)
     let wake = () => {}
     // The embedded engine has one process.
-    const notices = createNotices(async () => {
+    const notifier = createNotifier(async () => {
       if (engine.kind === 'postgres') await sql`select pg_notify(${noticeChannel}, ${queueNotice})`.execute(db)
     }, (err) => log.debug({ err }, 'other processes could not be notified of new jobs; they find them within seconds'))
     const backlog = createBacklogLimit({ max: maxWaitingPerTenant, waiting: store.waiting })
-    const service = createQueue({ engine, backlog, wake: () => wake(), notify: notices.notify })
+    const service = createQueue({ engine, backlog, wake: () => wake(), notify: notifier.notify })
     const { names, endpointsOf, define, send, sendWith, every } = service
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
     app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
@@ -78,7 +78,7 @@ export default definePlugin<QueueOptions>({
         await Promise.all([stopPeriods(), stopSweeping(), worker.stop(performance.now() + stopTimeoutMs)])
       }
     })
-    app.addHook('onClose', () => notices.close())
+    app.addHook('onClose', () => notifier.close())
     return queueRoutes
   }
 })

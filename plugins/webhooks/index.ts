@@ -9,7 +9,7 @@ import { callback, type ClockOption, flag, record, section, text, whole } from '
 import { withoutFaults } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook, Webhooks } from '../../lib/schema/webhook.js'
 import type { KeyOptions } from '../../lib/secrets/master-key.js'
-import { createNotices } from '../queue/notices.js'
+import { createNotifier } from '../queue/notifier.js'
 import { createDispatcher, type Dispatcher } from './dispatcher.js'
 import { openCipher } from './keys.js'
 import { sweepDeliveries } from './retention.js'
@@ -80,7 +80,7 @@ export default definePlugin<WebhooksOptions>({
       ? createDispatcher({ db, subscribers, send: createSend({ app, subscribers, secrets, cipher, now, timeoutMs }), log, now })
       : null
     // Wakes the processes that deliver.
-    const notices = createNotices(
+    const notifier = createNotifier(
       () => events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}),
       (err) => log.debug({ err }, 'other processes could not be notified of new events: they find them at their next poll')
     )
@@ -90,13 +90,13 @@ export default definePlugin<WebhooksOptions>({
       secrets,
       cipher,
       now,
-      wake: dispatcher?.wake ?? notices.notify
+      wake: dispatcher?.wake ?? notifier.notify
     })
     app.decorate('webhooks', service)
 
     sweepHourly(app, 'old deliveries of webhooks', () => sweepDeliveries(db, new Date(now())))
     if (dispatcher !== null) startDispatcher(app, dispatcher, stopTimeoutMs)
-    app.addHook('onClose', () => notices.close())
+    app.addHook('onClose', () => notifier.close())
     return webhookRoutes
   }
 })

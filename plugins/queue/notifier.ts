@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 const pauseMs = 20 // between notices
 
 /** @param onError the error of `send`; the next notice repeats it */
-export function createNotices (send: () => Promise<unknown>, onError: (error: unknown) => void) {
+export function createNotifier (send: () => Promise<unknown>, onError: (error: unknown) => void) {
   let due = false
   let closed = false
   let sending: Promise<void> | null = null
