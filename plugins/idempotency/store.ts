@@ -28,6 +28,9 @@ export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys']
   readonly isLeased: boolean
 }
 
+/** The row that `take` reads. If there is no key, its columns are null. */
+type Taking = { readonly taken: boolean | null } & (FoundKey | { readonly state: null })
+
 const table = 'tenantry.idempotency_keys'
 const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 const own = 'tenant_id = $1 and id = $2 and holder = $3::uuid'
@@ -68,7 +71,7 @@ export function createIdempotencyStore (dbFor: (tenant: TenantRef) => Kysely<Sys
      * the existing key; undefined if it is created or removed at this moment.
      */
     async take ({ tenant, id, holder, isAnonymous, encrypted, content }: NewKey): Promise<'taken' | FoundKey | undefined> {
-      const { rows: [row] } = await sql<FoundKey & { readonly taken: boolean | null }>`with taken as (
+      const { rows: [row] } = await sql<Taking>`with taken as (
           insert into tenantry.idempotency_keys as k (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
           select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${isAnonymous}::boolean, ${encrypted}::boolean, ${content}::bytea,
             now() + ${leaseMs} * interval '1 ms', now() + ${dayMs} * interval '1 ms'
@@ -84,7 +87,7 @@ export function createIdempotencyStore (dbFor: (tenant: TenantRef) => Kysely<Sys
       if (row === undefined) return undefined
       if (row.taken === true) return 'taken'
       // The left join found no row.
-      return Object(row).state === null ? undefined : row
+      return row.state === null ? undefined : row
     },
 
     /** Runs one of the statements above after the write. */
