@@ -16,7 +16,7 @@ import { type Client, closeCodes, type Watch } from './types.js'
 
 const maxSlow = 100 // checks of a tenant that wait for look-ups at once: they continue in one piece when a common look-up ends
 const piece = 50 // verified tokens before other work may have a turn of the event loop
-const due = -1 // number of a check that failed
+const neverChecked = -1 // in place of the number of a check that failed: before every change
 
 export interface ChecksParts {
   readonly app: Pick<FastifyInstance, 'auth' | 'tenants' | 'log'>
@@ -154,7 +154,7 @@ export function createChecks ({ app, rooms, ruleOf }: ChecksParts) {
     const own = ++number
     entry.begun = own
     const failed = async (error: unknown): Promise<never> => {
-      if (entry.begun === own) entry.begun = due
+      if (entry.begun === own) entry.begun = neverChecked
       throw error
     }
     try {
@@ -183,7 +183,7 @@ export function createChecks ({ app, rooms, ruleOf }: ChecksParts) {
 
   /** Checks the connections of the lane that a change concerns, until none came meanwhile. */
   async function walk (lane: Lane): Promise<void> {
-    // Other listeners of the change forget what they have cached first.
+    // Other listeners of the change clear their caches first.
     await Promise.resolve()
     try {
       let walked: number

@@ -24,7 +24,7 @@ export interface RefreshToken {
   readonly own: string
 }
 
-/** The first token of a session, or with `before` the next one. */
+/** The first token of a session, or with the session's `secret` the next one. */
 export function createRefreshToken (
   { tenant, session, secret = randomBytes(secretBytes).toString('base64url') }:
     & Pick<RefreshToken, 'tenant' | 'session'>

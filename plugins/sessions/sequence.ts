@@ -37,7 +37,7 @@ export function subjectOf (sub: string): Buffer {
   return hash('sha256', Buffer.from(sub, 'utf16le'), 'buffer')
 }
 
-// Milliseconds that a token may be accepted after its end: the tolerance of verification and differing clocks.
+/** Milliseconds for which a token may be accepted after its end: the tolerance of verification, and differences between clocks. */
 export const tolerance = 10_000
 const latest = Date.UTC(9999, 11, 31)
 

@@ -34,7 +34,7 @@ export type ConfigService = ReturnType<typeof createConfigService>
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })
 
 /**
- * @param context what a document is checked against now
+ * @param context the current rules and tables that a document is checked against
  * @param settled resolves when the saved document serves on this instance
  * @param secretsOf the tenant's secrets; expired ones are null
  */
