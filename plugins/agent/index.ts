@@ -35,8 +35,13 @@ export default definePlugin<AgentOptions>({
       return true
     }, { onError: (err) => log.warn({ err }, 'the vector store cannot be reached') })
 
+    async function vectorStoreState (): Promise<AgentHealth['vectorStore']> {
+      if (embeddings() === null) return 'off'
+      return await reached() === true ? 'up' : 'down'
+    }
+
     async function health (tenant: Owner): Promise<AgentHealth> {
-      const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'
+      const vectorStore = await vectorStoreState()
       const mcp = await servers()?.servers(tenant) ?? []
       return {
         status: vectorStore === 'down' ? 'degraded' : 'ok',

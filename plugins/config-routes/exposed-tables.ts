@@ -8,15 +8,17 @@ export function exposedTables (routes: readonly CompiledRoute[], catalogue: Cata
   const names = new Set(routes.flatMap(({ queries }) => queries.flatMap((query) => query.store === 'sql' ? [query.table] : [])))
   return [...names].sort().flatMap((name) => {
     const table = catalogue.tables.get(name)
-    const owner = table === undefined || table.tenantScoped ? undefined : ownerOf(table, catalogue)
-    return owner === undefined
-      ? []
-      : [`"${name}" has no tenant_id, but ${table?.view === true ? 'reads' : 'refers to'} rows of tenants in "${owner}": its routes show all of its rows to every tenant`]
+    if (table === undefined || table.tenantScoped) return []
+    const owner = ownerOf(table, catalogue)
+    if (owner === undefined) return []
+    const verb = table.view ? 'reads' : 'refers to'
+    return [`"${name}" has no tenant_id, but ${verb} rows of tenants in "${owner}": its routes show all of its rows to every tenant`]
   })
 }
 
-/** A table of tenants to which the rows belong. Policies apply to the rows of a view. */
-function ownerOf ({ foreignKeys, readsFrom, view }: Table, { tables, rowLevelSecurity }: Catalogue): string | undefined {
-  const related = view ? rowLevelSecurity === true ? [] : readsFrom ?? [] : foreignKeys.map(({ referencedTable }) => referencedTable)
+/** A table of tenants that the view reads, or that the rows of the table refer to. Policies apply to the rows of a view. */
+function ownerOf ({ foreignKeys, readsFrom = [], view }: Table, { tables, rowLevelSecurity }: Catalogue): string | undefined {
+  if (view && rowLevelSecurity === true) return undefined
+  const related = view ? readsFrom : foreignKeys.map(({ referencedTable }) => referencedTable)
   return related.find((name) => tables.get(name)?.tenantScoped === true)
 }

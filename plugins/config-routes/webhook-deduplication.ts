@@ -76,7 +76,8 @@ export function createWebhookDeduplication ({ dbFor, log }: WebhookDeduplication
         (select held_until is null from tenantry.webhook_receipts where tenant_id = ${tenant} and path = ${path} and id = ${id}) as handled,
         ${tenant} = '' or exists (select from live) as present`.execute(dbFor(tenant))
     if (row?.present !== true) return null
-    return row.taken === true ? 'taken' : row.handled === true ? 'handled' : 'held'
+    if (row.taken === true) return 'taken'
+    return row.handled === true ? 'handled' : 'held'
   }
 
   async function hold (delivery: DeliveryKey, holder: string): Promise<'taken' | 'handled'> {

@@ -70,17 +70,20 @@ export function sizeLimit (plans: Plans, tier: string, ownBytes: number | null, 
   return {
     maxBytes: Math.min(planBytes, others),
     refusal (bytes) {
-      const owner = partBytes === others
-        ? `the part "${part?.name}"`
-        : bucket?.maxBytes === others
-          ? `the bucket "${bucket.name}"`
-          : 'this server'
-      if (others <= planBytes) return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit of ${owner}` })
+      if (others <= planBytes) {
+        return failure('fileTooLarge', { message: `The file is larger than ${others} bytes, the limit of ${ownerOf(others, bucket, part)}` })
+      }
       const upgrade = plans.upgrade(tier, maxFileSize, bytes / bytesPerMB)
       const message = `The plan "${plans.of(tier).tier}" includes files of up to ${ofPlan} MB`
       return failure('fileTooLarge', { message, extras: { allowed: false, upgrade } })
     }
   }
+}
+
+/** The part of the document that sets the limit, in words. */
+function ownerOf (maxBytes: number, bucket: Bucket | null, part: PartLimit | undefined): string {
+  if (part?.maxBytes === maxBytes) return `the part "${part.name}"`
+  return bucket?.maxBytes === maxBytes ? `the bucket "${bucket.name}"` : 'this server'
 }
 
 /** Limits of a whole upload form. Sizes of files are limited as they arrive. */

@@ -141,7 +141,8 @@ function textIn (params: Params, name: string): string {
 
 function optionalText (params: Params, name: string): string | undefined {
   const value = params[name] ?? undefined
-  return value === undefined ? undefined : textIn({ [name]: typeof value === 'number' ? String(value) : value }, name)
+  if (value === undefined) return undefined
+  return typeof value === 'number' ? String(value) : textIn(params, name)
 }
 
 /** null if the text cannot be the id of a file. */

@@ -40,12 +40,7 @@ export async function runTools (
   const results: ToolResult[] = []
   let left = room
   for (const [index, call] of calls.entries()) {
-    const tool = tools.find(({ name }) => name === call.name)
-    const result = index >= maxCalls
-      ? failed(`At most ${maxCalls} tool calls are allowed per response`)
-      : tool === undefined
-        ? failed('There is no such tool')
-        : await runTool(tool, call.input, signal)
+    const result = index < maxCalls ? await runCall(call, tools, signal) : failed(`At most ${maxCalls} tool calls are allowed per response`)
     signal.throwIfAborted()
     const size = countTokens(result.value)
     const fits = size <= left - (calls.length - 1 - index) * minResultTokens
@@ -61,8 +56,16 @@ export async function runTools (
   return results
 }
 
-async function runTool (tool: ModelTool, text: string, signal: AbortSignal): Promise<{ readonly value: string, readonly ok: boolean }> {
-  const input = parsedInput(text)
+/** JSON text: the result of a tool, or its error. */
+interface Outcome {
+  readonly value: string
+  readonly ok: boolean
+}
+
+async function runCall (call: ToolCall, tools: readonly ModelTool[], signal: AbortSignal): Promise<Outcome> {
+  const tool = tools.find(({ name }) => name === call.name)
+  if (tool === undefined) return failed('There is no such tool')
+  const input = parsedInput(call.input)
   if (input === undefined) return failed('The input is not valid JSON')
   // `AbortSignal.any` does not keep a signal of `AbortSignal.timeout`: a garbage collection would remove the timeout.
   const late = new AbortController()
@@ -79,7 +82,7 @@ async function runTool (tool: ModelTool, text: string, signal: AbortSignal): Pro
   }
 }
 
-function failed (error: string) {
+function failed (error: string): Outcome {
   return { value: JSON.stringify({ error }), ok: false }
 }
 

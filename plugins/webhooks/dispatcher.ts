@@ -14,7 +14,7 @@ import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
-import { fanOut } from './fan-out.js'
+import { fanOut, type FanOutcome } from './fan-out.js'
 import type { Send } from './send.js'
 import { type Attempt, finish, handBack, nextDue, takeDue } from './store.js'
 import type { SubscriberDirectory } from './subscribers.js'
@@ -24,7 +24,8 @@ const maxOfPlatform = 16 // of the platform's webhooks
 const maxOfLine = 8 // of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxEach = 4 // deliveries of a line per look
 const idlePauseMs = 5000 // between looks without a notice: deliveries of processes that have died
-const busyPauseMs = 50 // while another process creates deliveries
+/** Milliseconds until deliveries are created again. */
+const pauseAfter = { more: 0, busy: 50, done: idlePauseMs } as const satisfies Record<FanOutcome, number>
 const blockedPauseMs = 250 // while due deliveries have no free slot; the end of an attempt ends the pause
 const handingBackMs = 500
 
@@ -77,7 +78,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
       )
     }
     if (outcome === 'more') taking.wake()
-    return outcome === 'busy' ? busyPauseMs : outcome === 'done' ? idlePauseMs : 0
+    return pauseAfter[outcome]
   }
 
   async function takeDeliveries (): Promise<number> {

@@ -48,12 +48,18 @@ export function chainOf (subject: string): string {
   return Buffer.byteLength(subject) <= maxSubjectBytes ? subject : createHash('sha256').update(subject).digest('hex')
 }
 
-/**
- * Returns where the next pass begins, and the outcome. `busy`: another process is creating deliveries. `more`: there may be more to do now.
- *
- * @param from the last tenant of the previous pass
- */
-export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date) {
+/** `more`: there may be more to do now. `busy`: another process is creating deliveries. */
+export type FanOutcome = 'more' | 'busy' | 'done'
+
+export interface FanOut {
+  readonly outcome: FanOutcome
+  /** The start of the next pass. */
+  readonly from: string
+  readonly refused: readonly RefusedEvents[]
+}
+
+/** @param from the last tenant of the previous pass */
+export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberDirectory, from: string, now: Date): Promise<FanOut> {
   const events = await waiting(db, from)
   const last = events.at(-1)
   // Before the transaction: the embedded engine has one connection. Cached webhooks are at least as new as the events, unless another

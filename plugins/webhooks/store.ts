@@ -140,7 +140,7 @@ export async function finish (
     }
     const ended = await transaction.updateTable('tenantry.webhook_deliveries')
       .set({
-        status: delivered ? 'delivered' : again === null ? 'failed' : 'pending',
+        status: statusOf({ delivered, again }),
         last_status: status,
         last_error: error,
         next_attempt_at: again,
@@ -156,6 +156,11 @@ export async function finish (
         select id from tenantry.webhook_deliveries where tenant_id = ${ended.tenant} and source = ${ended.source}
         and endpoint = ${ended.endpoint} and subject = ${ended.subject} and status = 'pending' order by event limit 1)`.execute(transaction)
   })
+}
+
+function statusOf ({ delivered, again }: Pick<Ending, 'delivered' | 'again'>): typeof deliveryStatuses[number] {
+  if (delivered) return 'delivered'
+  return again === null ? 'failed' : 'pending'
 }
 
 /** Returns deliveries to the queue for other servers. The attempts do not count. */

@@ -48,6 +48,12 @@ export class TurnOver extends Interrupted {}
 /** Whether the steps around a step may be retried. `again`: this is such a retry. Failed inner steps run once more, others do not. */
 type Turn = 'only' | 'first' | 'again'
 
+/** The turn of the steps within a step, at its attempt of this number. */
+function turnOf ({ attempts }: CompiledStep, tries: number, around: Turn): Turn {
+  if (tries > 1 || around === 'again') return 'again'
+  return attempts > 1 || around === 'first' ? 'first' : 'only'
+}
+
 const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, error: null })
 const nothing = Object.freeze({})
 
@@ -168,11 +174,7 @@ class Run {
     for (let tries = 1; ; tries++) {
       let outcome
       try {
-        outcome = await this.#try(
-          step,
-          ends,
-          tries > 1 || turn === 'again' ? 'again' : turn === 'first' || step.attempts > 1 ? 'first' : 'only'
-        )
+        outcome = await this.#try(step, ends, turnOf(step, tries, turn))
       } catch (error) {
         this.#refuseEnd(error)
         if (tries < step.attempts && !this.#isOver() && !this.#isFinal(step, error)) {

@@ -64,8 +64,8 @@ function addressOf (baseUrl: string): { host: string, port: string, protocol: 'h
     throw new Error('ALTPROV_BASE_URL must be an origin, such as https://api.stripe.com: its paths begin with /v1')
   }
   return protocol === 'http:'
-    ? { host: hostname, port: port === '' ? '80' : port, protocol: 'http' }
-    : { host: hostname, port: port === '' ? '443' : port, protocol: 'https' }
+    ? { host: hostname, port: port || '80', protocol: 'http' }
+    : { host: hostname, port: port || '443', protocol: 'https' }
 }
 
 /** The SDK wraps errors of `send`; any other error of the SDK means an undocumented response. */
