@@ -1,5 +1,5 @@
 /** Watches the files of a document: those of its folder, and imported modules in other folders. */
-import { existsSync, type FSWatcher, readdirSync, readFileSync, watch } from 'node:fs'
+import { existsSync, type FSWatcher, readdirSync, readFileSync, statSync, watch } from 'node:fs'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 
 const watched = /(?:\.(?:jsonc?|[cm]?js|[cm]?ts)|^\.env)$/
@@ -85,7 +85,7 @@ function importsOf (document: string): string[] {
   if (/^\.jsonc?$/i.test(extname(document))) return []
   const modules = [document]
   for (const module of modules) {
-    const text = existsSync(module) ? readFileSync(module, 'utf8') : ''
+    const text = isFile(module) ? readFileSync(module, 'utf8') : ''
     if (text.length > maxModuleSize) continue
     for (const [, , path = ''] of text.matchAll(relativeImport)) {
       for (const file of candidatesOf(resolve(dirname(module), path))) {
@@ -96,10 +96,15 @@ function importsOf (document: string): string[] {
   return modules.slice(1)
 }
 
+/** false for a folder: the text of a module, also a comment, may name one. */
+function isFile (path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true
+}
+
 /** TypeScript files are imported with the extension `.js`, or without one. */
 function candidatesOf (path: string): string[] {
   const source = path.replace(/\.([cm]?)js$/, '.$1ts')
   const named = [path, source, `${path}.ts`, `${path}.js`, join(path, 'index.ts'), join(path, 'index.js')]
-  const known = named.filter((file) => extname(file) !== '' && existsSync(file))
+  const known = named.filter((file) => extname(file) !== '' && isFile(file))
   return known.length > 0 ? known : [path, source]
 }
