@@ -4,7 +4,7 @@
  */
 import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
-import { countRooms, silence } from '../../lib/database/joined-rooms.js'
+import { countRooms, silence, silenceText } from '../../lib/database/joined-rooms.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isCreatedAt } from '../../lib/database/tenant-life.js'
