@@ -12,7 +12,7 @@ export const lives =
 
 /** SQL for the number of the tenant's rooms. Steps from room to room in the index, so that further members of a room cost nothing. */
 export function countRooms (tenant: RawBuilder<unknown>): RawBuilder<number> {
-  return sql`(with recursive joined (room) as (
+  return sql<number>`(with recursive joined (room) as (
       (select room from tenantry.realtime_members where tenant_id = ${tenant} order by tenant_id, room limit 1)
       union all
       select (select room from tenantry.realtime_members where tenant_id = ${tenant} and room > joined.room
