@@ -3,7 +3,7 @@ import { failure, type TenantryError } from '../errors.js'
 import { jsonExcess } from '../json/bounds.js'
 import { parseSent } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
-import { lazyValidator, type PartValidator, validationError } from '../validation/validator.js'
+import { errorDetails, lazyValidator, type PartValidator } from '../validation/validator.js'
 import { type ClientMessage, clientMessages, maxRefLength, type Ref } from './messages.js'
 
 export type ReadResult = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
@@ -28,7 +28,10 @@ export function readMessage (text: string): ReadResult {
   const validate = typeof type === 'string' ? validators.get(type) : undefined
   if (validate === undefined) return refuse(`The type of the message is unknown: expected one of ${types.join(', ')}`, ref)
   const errors = validate(value)
-  if (errors !== null) return { error: validationError(errors, 'body'), ref }
+  if (errors !== null) {
+    const details = errorDetails(errors, 'body').map((detail) => ({ ...detail, path: detail.path.slice('/body'.length) }))
+    return { error: failure('validationFailed', { extras: { details } }), ref }
+  }
   return isMessage(value) ? { message: value } : refuse('The message is invalid', ref)
 }
 
