@@ -27,8 +27,8 @@ for (const schema of ['app', 'App']) {
         twice: { arguments: { items: `${at}mood[]` }, returns: `TABLE(item ${at}mood, id integer)`, tenantScoped: false }
       }
       const call = async (called: string, values: object): Promise<unknown> => {
-        const { statement, values: bound } = compile({ operation: 'call', function: called, arguments: { ...values } }, { catalogue, functions })
-          .bind(scopeOf({}))
+        const compiled = compile({ operation: 'call', function: called, arguments: { ...values } }, { catalogue, functions })
+        const { statement, values: bound } = compiled.bind(scopeOf({}))
         return JSON.parse(await engine.text(statement, bound, { tenant: noTenant }) ?? 'null')
       }
       t.match(await call('found', { wanted: 'happy' }), { data: [{ id: 1, mood: 'happy' }] })
