@@ -1,7 +1,7 @@
 /** Settings from the environment, and the templates of a document that name them. */
 import { isExact } from '../json/exact-number.js'
 import type { SchemaNode } from '../schema/annotations.js'
-import type { FaultList } from '../schema/faults.js'
+import { type FaultList, nearest } from '../schema/faults.js'
 import { parseOrFault, parseTemplate, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
 
 /** The environment: values of settings by name. */
@@ -46,7 +46,7 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
     }
     if (last !== undefined && last !== null && last !== '') return last
   }
-  if (last === undefined && lastName !== undefined) faults.add(pointer, missingSetting(lastName))
+  if (last === undefined && lastName !== undefined) faults.add(pointer, missingSetting(lastName, env))
   return last
 }
 
@@ -54,9 +54,12 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
 const secret = /SECRET|KEY|PASSWORD|TOKEN/
 
 /** The fault of a setting that is not set, and what to do. */
-export function missingSetting (name: string): string {
+export function missingSetting (name: string, env: Env): string {
   const fault = `the setting ${name} is not set`
   if (name === 'JWT_SECRET') return `${fault}: put \`JWT_SECRET=\` and the output of \`openssl rand -base64 48\` into .env, beside the document`
+  // Related settings often differ in two letters, such as SMTP_HOST and SMTP_PORT.
+  const near = nearest(name, Object.keys(env).filter((other) => other !== name), 1)
+  if (near !== undefined) return `${fault}, did you mean "${near}"? If not, set it in the environment, or in .env beside the document`
   if (secret.test(name)) return `${fault}: set it in the environment, or in .env beside the document`
   return `${fault}: set it in the environment, or give a default as in \`{{env.${name} || 'default'}}\``
 }

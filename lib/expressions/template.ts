@@ -244,7 +244,7 @@ function environmentPart (name: string, pointer: string, compilation: Compilatio
 
 function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
   const value = setting(env, name)
-  if (value === undefined && required) faults.add(pointer, missingSetting(name))
+  if (value === undefined && required) faults.add(pointer, missingSetting(name, env))
   return value
 }
 

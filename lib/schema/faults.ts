@@ -107,12 +107,16 @@ function escaped (name: string): string {
 const maxWordLength = 64 // letters; a longer word is not a typing mistake
 const maxCompared = 50_000 // pairs of letters for one word, less than 1 ms: callers choose words, and tenants candidates
 
-/** The candidate nearest to a word, for "did you mean": at most a third of its letters differ. Of many, the first are compared. */
-export function nearest (word: string, candidates: Iterable<string>): string | undefined {
+/**
+ * The candidate nearest to a word, for "did you mean". Of many, the first are compared.
+ *
+ * @param most the letters that may differ. Default: a third of them
+ */
+export function nearest (word: string, candidates: Iterable<string>, most = Math.max(1, Math.floor(word.length / 3))): string | undefined {
   if (word.length > maxWordLength) return undefined
   let left = maxCompared
   let best: string | undefined
-  let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1
+  let bestDistance = most + 1
   for (const candidate of candidates) {
     if (candidate.length > maxWordLength || Math.abs(candidate.length - word.length) >= bestDistance) continue
     left -= word.length * candidate.length

@@ -51,6 +51,15 @@ t.test('a missing setting is a fault that names it', async (t) => {
   ])
 })
 
+t.test('a missing setting with a similar name suggests that one', (t) => {
+  t.strictSame(faultsOf({ jwt: { secret: '{{env.JWT_SECRT}}' } }, { JWT_SECRET: secret }), [
+    '/jwt/secret: the setting JWT_SECRT is not set, did you mean "JWT_SECRET"? If not, set it in the environment, or in .env beside the document'
+  ])
+  t.match(faultsOf({ jwt: { secret: '{{env.SMTP_HOST}}' } }, { SMTP_PORT: '25' }), [/SMTP_HOST is not set: set it in the environment/])
+  t.match(faultsOf({ jwt: { secret: '{{env.JWT_SECRET}}' } }, { JWT_SECRE: secret }), [/JWT_SECRET is not set: put `JWT_SECRET=`/])
+  t.end()
+})
+
 t.test('an invalid setting is a fault that names it without its value', async (t) => {
   const faults = faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, jwt: { secret: '{{env.KEY}}' }, migrate: '{{env.MODE}}' }, {
     LIMIT: '1 MB',
