@@ -7,7 +7,7 @@ import { guardRoutes } from '../../lib/http/guards.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, readSection, record, text } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
-import { FaultList, withoutFaults } from '../../lib/schema/faults.js'
+import { FaultList, nearest, withoutFaults } from '../../lib/schema/faults.js'
 import { type AuthProviders, AuthProviders as ProvidersSection } from '../../lib/schema/tokens.js'
 import { type Access, accessLevels, requireCaller, requirePermissions } from './access.js'
 import { type Callers, createCallers } from './callers.js'
@@ -96,6 +96,7 @@ export default definePlugin<AuthOptions>({
 
     guardRoutes(app, 'auth', (route) => {
       const { access, permissions = [], authProvider } = route.config ?? {}
+      refuseMisspelledMembers(route)
       refuseWrongPermissions(route)
       refuseUnreadMembers(route)
       if (access === undefined) return
@@ -149,6 +150,17 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
   const providers = checkAuthProviders(authProviders, jwt?.issuer, faults)
   faults.throwIfAny()
   return providers
+}
+
+/** The members of a route's config that decide who may call it. */
+const accessMembers = ['access', 'permission', 'permissions', 'authProvider']
+
+/** Throws for a member whose name differs in one letter. Nothing would read it, and the route could be open to everyone. */
+function refuseMisspelledMembers ({ method, url, config = {} }: RouteOptions): void {
+  for (const name of Object.keys(config)) {
+    const meant = accessMembers.includes(name) ? undefined : nearest(name, accessMembers, 1)
+    if (meant !== undefined) throw new Error(`the route ${String(method)} ${url} has \`${name}\` in its config: did you mean \`${meant}\`?`)
+  }
 }
 
 /** Throws for permissions that no check of a caller could read. */

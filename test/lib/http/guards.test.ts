@@ -74,6 +74,23 @@ t.test('permissions that no plugin would check are an error at start that names 
   }
 })
 
+t.test('a misspelled member of a config that would leave the route open is an error at start', async (t) => {
+  const starts: [string, string][] = [
+    ['{"acces": "user"}', 'the route GET /x has `acces` in its config: did you mean `access`?'],
+    ['{"access": "user", "Permissions": ["a:b"]}', 'has `Permissions` in its config: did you mean `permissions`?'],
+    ['{"assets": "user", "theirs": 1}', 'it starts']
+  ]
+  for (const [text, message] of starts) {
+    const app = bare(t)
+    await app.register(auth, { jwt })
+    const config: FastifyContextConfig = JSON.parse(text)
+    app.register(async (group) => {
+      group.get('/x', { config }, async () => ({}))
+    })
+    await fails(t, app, message)
+  }
+})
+
 t.test("auth in a child context does not leave its parent's routes open", async (t) => {
   const configs: FastifyContextConfig[] = [{ access: 'platform-admin' }, { permissions: ['a:b'] }, { access: 'user' }]
   for (const config of configs) {
