@@ -132,7 +132,7 @@ test('a tool of a server that was found for a tenant is not called for a later t
 })
 
 test('garbage between messages is skipped, and a huge message fails only its own call', async (t) => {
-  const { as } = await open(t, [{ ...faulty, shared: true }])
+  const { as } = await open(t, [{ ...faulty, shared: true, timeoutMs: 600_000 }])
   const [acme, globex] = [as('acme'), as('globex')]
   const { text: pid } = await globex.execute('faulty.pid')
   t.match(await acme.execute('faulty.garbage'), { status: 200, text: 'after garbage' })
