@@ -96,9 +96,9 @@ function importsOf (document: string): string[] {
   return modules.slice(1)
 }
 
-/** false for a folder: the text of a module, also a comment, may name one. */
+/** false for a folder: the text of a module, also a comment, may name one. `statSync` would throw for a path below a file. */
 function isFile (path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === true
+  return existsSync(path) && statSync(path, { throwIfNoEntry: false })?.isFile() === true
 }
 
 /** TypeScript files are imported with the extension `.js`, or without one. */

@@ -163,12 +163,12 @@ t.test('a document module is reloaded with the modules that it imports', async (
   const folder = t.testdir({
     'package.json': '{"type":"module"}',
     shared: {
-      'greeting.ts': "import { word } from './word.js'\nexport const greeting = (): string => word",
+      'greeting.ts': "import { word } from './word.ts'\nexport const greeting = (): string => word",
       'word.ts': "export const word = 'one'"
     },
     api: {
       'tenantry.ts':
-        `import { greeting } from '../shared/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
+        `import { greeting } from '../shared/greeting.ts'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
     }
   })
   const api = join(folder, 'api')
