@@ -188,7 +188,7 @@ t.test('a document module is reloaded with the modules that it imports', async (
   await writeFile(join(api, 'parts', 'greeting.ts'), "export const greeting = () => 'three'")
   await writeFile(
     join(api, 'tenantry.ts'),
-    `import { greeting } from './parts/greeting.js'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
+    `import { greeting } from './parts/greeting.ts'\nexport default { jwt: { secret: '${testSecret}' }, embedded: { dbPath: 'data' }, routes: ${routes} }`
   )
   await dev.line(/^reloaded in /, 2)
   await writeFile(join(api, 'parts', 'greeting.ts'), "export const greeting = () => 'four'")
