@@ -1,9 +1,8 @@
 /** The rooms of realtime that have members, over all processes. */
 import { type RawBuilder, sql } from 'kysely'
 
-/** SQL for the time without a heartbeat after which a process counts as dead. */
-export const silenceText = "'30 seconds'"
-export const silence = sql.raw(silenceText)
+/** SQL for the time without a heartbeat after which a process of realtime counts as dead. */
+export const silence = sql.lit('30 seconds')
 
 /** SQL for whether the process of the member `m` is alive. */
 export const lives =

@@ -4,7 +4,7 @@
  */
 import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
-import { countRooms, silence, silenceText } from '../../lib/database/joined-rooms.js'
+import { countRooms } from '../../lib/database/joined-rooms.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { isCreatedAt } from '../../lib/database/tenant-life.js'
@@ -14,6 +14,8 @@ import type { Figures, Freed } from './counts.js'
 import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
 import { dayOf, daysOf, monthOf, total } from './periods.js'
 
+const silenceText = "'30 seconds'" // SQL for the time after which a silent instance counts as gone
+const silence = sql.raw(silenceText)
 const maxResolved = 1000 // reservations per statement
 const keptDays = 800 // for which figures are kept: two years and the months around them
 
